@@ -1,0 +1,252 @@
+// Package datasets holds the records of a dataset and their meaning: the
+// tables of a version, one declaration each, from which every file's schema
+// comes. Nothing is inferred from data. It knows neither teachers nor Temporal
+// nor S3.
+//
+// Its parts: verify gives verdicts, filter gives reject reasons, merge chooses
+// rows, report compares teachers, parquetio reads and writes the tables,
+// catalog keeps the versions, views shapes rows for trainers.
+package datasets
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+
+	"github.com/stillhouse-data/stillhouse/internal/chat"
+)
+
+// Tables of a version.
+const (
+	TableTrain      = "train"
+	TableTest       = "test"
+	TablePairs      = "pairs"
+	TableCandidates = "candidates"
+	TablePrompts    = "prompts"
+)
+
+// Verdicts. A candidate that no verifier applies to has none (nil).
+const (
+	Pass    = "pass"
+	Fail    = "fail"
+	Unknown = "unknown"
+)
+
+// Statuses of a task in the prompts table.
+const (
+	StatusClean      = "clean"      // in the dataset or open to it
+	StatusUnanswered = "unanswered" // every teacher asked failed to answer
+	StatusDuplicate  = "duplicate"  // of another prompt
+	StatusDirty      = "contaminated"
+)
+
+// A Task is a prompt at a domain and an effort, with what is known of it.
+type Task struct {
+	TaskID   string      `json:"task_id"`
+	PromptID string      `json:"prompt_id"`
+	Domain   string      `json:"domain"`
+	Effort   string      `json:"effort"`
+	Prompt   chat.Prompt `json:"prompt"`
+	Gold     *string     `json:"gold,omitempty"`
+	Tests    *string     `json:"tests,omitempty"` // JSON text
+	Group    string      `json:"group,omitempty"`
+	Meta     string      `json:"meta,omitempty"` // JSON text, an object
+	Split    string      `json:"split"`
+	Route    []string    `json:"route"`     // ids of the teachers that are asked at first hand
+	RouteWhy string      `json:"route_why"` // such as "all" or "domain math, effort high"
+	// Source says where the task was read first: file name and line or row.
+	Source string `json:"source"`
+	// Copies counts the source rows that are this same task; at least 1.
+	Copies int64 `json:"copies"`
+}
+
+// TaskID adds domain and effort to a prompt id. Domains and efforts never hold
+// a slash, so the parts can be read back.
+func TaskID(promptID, domain, effort string) string {
+	return promptID + "/" + domain + "/" + effort
+}
+
+// SampleID names one candidate: the hex of the first 16 bytes of SHA-256 over
+// task, teacher and ask identity, each ended by a zero byte. It depends on
+// nothing that changes between two runs over the same answers.
+func SampleID(taskID, teacher, askID string) string {
+	h := sha256.New()
+	for _, s := range []string{taskID, teacher, askID} {
+		h.Write([]byte(s))
+		h.Write([]byte{0})
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// A Verdict is what one verifier said of one candidate.
+type Verdict struct {
+	Verifier  string   `json:"verifier" parquet:"verifier,dict"`
+	Version   string   `json:"version" parquet:"version,dict"`
+	Verdict   string   `json:"verdict" parquet:"verdict,dict"`
+	Reason    string   `json:"reason" parquet:"reason,dict"`
+	Extracted *string  `json:"extracted,omitempty" parquet:"extracted,optional"`
+	Score     *float64 `json:"score,omitempty" parquet:"score,optional"`
+}
+
+// An Image of a row, by the digest of its bytes.
+type Image struct {
+	Digest    string `json:"digest" parquet:"digest"`
+	MediaType string `json:"media_type" parquet:"media_type,dict"`
+	Key       string `json:"key" parquet:"key"`
+}
+
+// A Candidate is an answer to a task with all that is known of it, and a row
+// of the candidates table. A failed ask is a candidate too: Error is set and
+// there is no answer message.
+type Candidate struct {
+	SampleID         string         `json:"sample_id" parquet:"sample_id"`
+	TaskID           string         `json:"task_id" parquet:"task_id"`
+	PromptID         string         `json:"prompt_id" parquet:"prompt_id"`
+	Domain           string         `json:"domain" parquet:"domain,dict"`
+	Effort           string         `json:"effort" parquet:"effort,dict"`
+	Split            string         `json:"split" parquet:"split,dict"`
+	Teacher          string         `json:"teacher" parquet:"teacher,dict"`
+	ModelAsked       string         `json:"model_asked" parquet:"model_asked,dict"`
+	ModelAnswered    *string        `json:"model_answered,omitempty" parquet:"model_answered,optional,dict"`
+	AskID            string         `json:"ask_id" parquet:"ask_id"`
+	SampleIndex      int32          `json:"sample_index" parquet:"sample_index"`
+	ParamsAsked      string         `json:"params_asked" parquet:"params_asked,dict"`                            // JSON text
+	ParamsEffective  *string        `json:"params_effective,omitempty" parquet:"params_effective,optional,dict"` // JSON text, what the endpoint says it used
+	Messages         []chat.Message `json:"messages" parquet:"messages,list"`                                    // the prompt and, last, the answer
+	Tools            *string        `json:"tools,omitempty" parquet:"tools,optional,zstd"`                       // JSON text
+	Images           []Image        `json:"images,omitempty" parquet:"images,list"`                             
+	ReasoningField   *string        `json:"reasoning_field,omitempty" parquet:"reasoning_field,optional,dict"`   // the field that the reasoning came from
+	ArgsValid        *bool          `json:"args_valid,omitempty" parquet:"args_valid,optional"`                  // all tool arguments are JSON
+	FinishReason     *string        `json:"finish_reason,omitempty" parquet:"finish_reason,optional,dict"`       // as the endpoint said
+	Error            *string        `json:"error,omitempty" parquet:"error,optional,dict"`                       // class of the failure
+	ErrorText        *string        `json:"error_text,omitempty" parquet:"error_text,optional,zstd"`             // the endpoint's words, bounded and redacted
+	PromptTokens     *int64         `json:"prompt_tokens,omitempty" parquet:"prompt_tokens,optional"`           
+	CachedTokens     *int64         `json:"cached_tokens,omitempty" parquet:"cached_tokens,optional"`            // of prompt_tokens
+	CacheWriteTokens *int64         `json:"cache_write_tokens,omitempty" parquet:"cache_write_tokens,optional"`  // of prompt_tokens
+	CompletionTokens *int64         `json:"completion_tokens,omitempty" parquet:"completion_tokens,optional"`    // reasoning included
+	ReasoningTokens  *int64         `json:"reasoning_tokens,omitempty" parquet:"reasoning_tokens,optional"`      // of completion_tokens
+	UsageEstimated   bool           `json:"usage_estimated" parquet:"usage_estimated"`                          
+	CostMicros       *int64         `json:"cost_micros,omitempty" parquet:"cost_micros,optional"`                // millionths of a US dollar; null: not priced
+	PriceID          *string        `json:"price_id,omitempty" parquet:"price_id,optional,dict"`                
+	LatencyMS        *int64         `json:"latency_ms,omitempty" parquet:"latency_ms,optional"`                  // request sent to answer whole
+	TTFTMS           *int64         `json:"ttft_ms,omitempty" parquet:"ttft_ms,optional"`                        // request sent to first token
+	Attempts         int32          `json:"attempts" parquet:"attempts"`                                        
+	Flags            []string       `json:"flags,omitempty" parquet:"flags,list"`                               
+	Verdict          *string        `json:"verdict,omitempty" parquet:"verdict,optional,dict"`                   // of all verifiers that applied; see Combine
+	Score            *float64       `json:"score,omitempty" parquet:"score,optional"`                           
+	Extracted        *string        `json:"extracted,omitempty" parquet:"extracted,optional"`                    // the final answer that the deciding verifier read
+	Verdicts         []Verdict      `json:"verdicts,omitempty" parquet:"verdicts,list"`                         
+	Gold             *string        `json:"gold,omitempty" parquet:"gold,optional"`                             
+	PromptCluster    *string        `json:"prompt_cluster,omitempty" parquet:"prompt_cluster,optional"`         
+	AnswerCluster    *string        `json:"answer_cluster,omitempty" parquet:"answer_cluster,optional"`         
+	Accepted         bool           `json:"accepted" parquet:"accepted"`                                        
+	Selected         bool           `json:"selected" parquet:"selected"`                                         // entered train or test
+	RejectReasons    []string       `json:"reject_reasons,omitempty" parquet:"reject_reasons,list"`             
+	Meta             *string        `json:"meta,omitempty" parquet:"meta,optional,zstd"`                         // JSON text
+	Licence          *string        `json:"licence,omitempty" parquet:"licence,optional,dict"`                   // the teacher's terms
+}
+
+// Answer is the last message if the candidate has an answer, else nil.
+func (c *Candidate) Answer() *chat.Message {
+	if c.Error != nil || len(c.Messages) == 0 {
+		return nil
+	}
+	if m := &c.Messages[len(c.Messages)-1]; m.Role == chat.RoleAssistant {
+		return m
+	}
+	return nil
+}
+
+// Content is the text of the answer, "" where there is none.
+func (c *Candidate) Content() string {
+	if m := c.Answer(); m != nil && m.Content != nil {
+		return *m.Content
+	}
+	return ""
+}
+
+// Combine gives the verdict of all verifiers that applied: fail where one
+// failed, else unknown where one does not know, else pass; nil for none.
+func Combine(verdicts []Verdict) *string {
+	if len(verdicts) == 0 {
+		return nil
+	}
+	worst := Pass
+	for _, v := range verdicts {
+		switch {
+		case v.Verdict == Fail:
+			worst = Fail
+		case v.Verdict == Unknown && worst == Pass:
+			worst = Unknown
+		}
+	}
+	return &worst
+}
+
+// A Row of train or test: what a trainer reads, with its lineage.
+type Row struct {
+	TaskID           string         `json:"task_id" parquet:"task_id"`
+	PromptID         string         `json:"prompt_id" parquet:"prompt_id"`
+	SampleID         string         `json:"sample_id" parquet:"sample_id"`
+	Domain           string         `json:"domain" parquet:"domain,dict"`
+	Effort           string         `json:"effort" parquet:"effort,dict"`
+	Teacher          string         `json:"teacher" parquet:"teacher,dict"`
+	TeacherModel     string         `json:"teacher_model" parquet:"teacher_model,dict"`
+	Messages         []chat.Message `json:"messages" parquet:"messages,list"`
+	Tools            *string        `json:"tools,omitempty" parquet:"tools,optional,zstd"`
+	Images           []Image        `json:"images,omitempty" parquet:"images,list"`
+	Verdict          *string        `json:"verdict,omitempty" parquet:"verdict,optional,dict"`
+	Score            *float64       `json:"score,omitempty" parquet:"score,optional"`
+	CompletionTokens *int64         `json:"completion_tokens,omitempty" parquet:"completion_tokens,optional"`
+	Licence          *string        `json:"licence,omitempty" parquet:"licence,optional,dict"`
+	Meta             *string        `json:"meta,omitempty" parquet:"meta,optional,zstd"`
+}
+
+// RowOf is the train or test row of a selected candidate.
+func RowOf(c *Candidate) Row {
+	return Row{
+		TaskID: c.TaskID, PromptID: c.PromptID, SampleID: c.SampleID,
+		Domain: c.Domain, Effort: c.Effort, Teacher: c.Teacher, TeacherModel: c.ModelAsked,
+		Messages: c.Messages, Tools: c.Tools, Images: c.Images,
+		Verdict: c.Verdict, Score: c.Score, CompletionTokens: c.CompletionTokens,
+		Licence: c.Licence, Meta: c.Meta,
+	}
+}
+
+// A PromptRow is a task in the prompts table, answered or not.
+type PromptRow struct {
+	TaskID      string         `json:"task_id" parquet:"task_id"`
+	PromptID    string         `json:"prompt_id" parquet:"prompt_id"`
+	Domain      string         `json:"domain" parquet:"domain,dict"`
+	Effort      string         `json:"effort" parquet:"effort,dict"`
+	Split       string         `json:"split" parquet:"split,dict"`
+	Status      string         `json:"status" parquet:"status,dict"`
+	StatusOf    *string        `json:"status_of,omitempty" parquet:"status_of,optional"` // duplicate of, contaminated by
+	Route       []string       `json:"route" parquet:"route,list"`
+	RouteReason string         `json:"route_reason" parquet:"route_reason,dict"`
+	Messages    []chat.Message `json:"messages" parquet:"messages,list"` // as sent: system first
+	Tools       *string        `json:"tools,omitempty" parquet:"tools,optional,zstd"`
+	Images      []Image        `json:"images,omitempty" parquet:"images,list"`
+	Gold        *string        `json:"gold,omitempty" parquet:"gold,optional"`
+	Tests       *string        `json:"tests,omitempty" parquet:"tests,optional,zstd"`
+	Group       *string        `json:"group,omitempty" parquet:"group,optional"`
+	Meta        *string        `json:"meta,omitempty" parquet:"meta,optional,zstd"`
+	Source      string         `json:"source" parquet:"source"`
+	Copies      int64          `json:"copies" parquet:"copies"`
+}
+
+// A Pair is a preference pair of one task.
+type Pair struct {
+	TaskID          string         `json:"task_id" parquet:"task_id"`
+	PromptID        string         `json:"prompt_id" parquet:"prompt_id"`
+	Domain          string         `json:"domain" parquet:"domain,dict"`
+	Effort          string         `json:"effort" parquet:"effort,dict"`
+	Prompt          []chat.Message `json:"prompt" parquet:"prompt,list"`
+	Chosen          []chat.Message `json:"chosen" parquet:"chosen,list"`
+	Rejected        []chat.Message `json:"rejected" parquet:"rejected,list"`
+	ChosenTeacher   string         `json:"chosen_teacher" parquet:"chosen_teacher,dict"`
+	RejectedTeacher string         `json:"rejected_teacher" parquet:"rejected_teacher,dict"`
+	ChosenScore     *float64       `json:"chosen_score,omitempty" parquet:"chosen_score,optional"`
+	RejectedScore   *float64       `json:"rejected_score,omitempty" parquet:"rejected_score,optional"`
+	Margin          *float64       `json:"margin,omitempty" parquet:"margin,optional"`
+	CrossTeacher    bool           `json:"cross_teacher" parquet:"cross_teacher"`
+}
