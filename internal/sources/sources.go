@@ -1,0 +1,83 @@
+// Package sources reads prompt files and recorded answers, row by row.
+//
+//	files, err := sources.Find(r.Dir, src.Path)
+//	m, err := sources.NewMapper(&src)
+//	for row, err := range sources.Rows(ctx, files[0], sources.Options{}) {
+//		// err is a *RowError for a row that cannot be read; iteration goes on
+//		items, err := m.Items(row)
+//	}
+//
+// A file is never held in memory as a whole, and no row may be larger than
+// [MaxLine].
+package sources
+
+import (
+	"context"
+	"io"
+	"iter"
+
+	"github.com/stillhouse-data/stillhouse/internal/chat"
+)
+
+// MaxLine is the largest row, in bytes.
+const MaxLine = 16 << 20
+
+// A File is one file of prompts or answers.
+type File struct {
+	Name   string // base name: the format comes from it
+	Path   string // on this machine; "" elsewhere
+	Key    string // in a store; "" on this machine
+	Size   int64
+	SHA256 string // hex, of the bytes as they are stored
+	Open   func(ctx context.Context) (io.ReadCloser, error)
+	// OpenAt is needed by Parquet only. The function that it returns closes.
+	OpenAt func(ctx context.Context) (io.ReaderAt, func() error, error)
+}
+
+// A Row is one record of a file. Numbers are json.Number.
+type Row struct {
+	Where  string // such as "file.jsonl:17"
+	Values map[string]any
+}
+
+// A RowError is a row that cannot be read or used. Reading goes on after it.
+type RowError struct {
+	Where  string
+	Reason string
+}
+
+// Error gives place and reason.
+func (e *RowError) Error() string { return e.Where + ": " + e.Reason }
+
+// Options of Rows.
+type Options struct {
+	// MaxLine overrides the largest row, in bytes; 0 is MaxLine.
+	MaxLine int
+	// OpenParquet reads the rows of a Parquet file of that size as maps.
+	OpenParquet ParquetReader
+}
+
+// A ParquetReader reads the rows of a Parquet file of that size as maps.
+type ParquetReader func(ctx context.Context, r io.ReaderAt, size int64) iter.Seq2[map[string]any, error]
+
+// An Item is a row as one task: a prompt at one effort.
+type Item struct {
+	Prompt chat.Prompt
+	Domain string
+	Effort string
+	Gold   *string
+	Tests  *string
+	Group  string
+	Meta   string // JSON text, an object; "" for none
+	Where  string
+}
+
+// A RecordedAnswer is one answer of a recorded teacher.
+type RecordedAnswer struct {
+	Content          *string
+	Reasoning        *string
+	Finish           string // "stop" where the row says nothing
+	Model            string
+	CompletionTokens *int64
+	Raw              []byte // the row as JSON
+}
