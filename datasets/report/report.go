@@ -1,0 +1,93 @@
+// Package report compares teachers: how often each is right, what it costs,
+// how it answers, with uncertainty. An [Aggregator] takes candidates one by one
+// in any order and keeps counts only, so a report over millions of candidates
+// needs no more memory than one over a thousand.
+//
+//	a := report.New(teachers)
+//	for … { a.Add(candidate) }
+//	r := a.Report()
+//	r.Table(os.Stdout, 100)
+package report
+
+// FormatVersion of [Report]. It rises only when a field changes its meaning;
+// new optional fields do not raise it.
+const FormatVersion = 1
+
+// TeacherInfo is what a report says of a teacher beside its candidates.
+type TeacherInfo struct {
+	ID     string
+	Model  string
+	Priced bool // the recipe states prices
+	// PriceNote says where the prices are from and of what date, such as
+	// "input 3.00, output 15.00 USD per million tokens; price list, 2026-11-01".
+	PriceNote string
+}
+
+// A Report is the comparison of the teachers of one version, as report.json.
+type Report struct {
+	FormatVersion int       `json:"format_version" jsonschema:"description=rises only when a field changes its meaning"`
+	Teachers      []Teacher `json:"teachers" jsonschema:"description=one entry a teacher over everything it was asked; in the recipe's order"`
+	Cells         []Cell    `json:"cells" jsonschema:"description=one entry for each teacher and domain and effort; in the order of teachers then by domain and effort"`
+	Notes         []string  `json:"notes" jsonschema:"description=how the figures were made and where the prices are from"`
+}
+
+// A Teacher's figures over all of its asks.
+type Teacher struct {
+	Teacher   string `json:"teacher"`
+	Model     string `json:"model"`
+	Priced    bool   `json:"priced" jsonschema:"description=the recipe states prices for it"`
+	PriceNote string `json:"price_note" jsonschema:"description=source and date of the prices"`
+	Figures
+}
+
+// A Cell is a teacher's figures in one domain at one effort.
+type Cell struct {
+	Teacher string `json:"teacher"`
+	Domain  string `json:"domain"`
+	Effort  string `json:"effort"`
+	Figures
+}
+
+// Figures count asks and what came of them.
+type Figures struct {
+	Asks      int64            `json:"asks" jsonschema:"description=candidates: answers and asks that failed for good"`
+	Answers   int64            `json:"answers" jsonschema:"description=asks that were answered"`
+	Errors    map[string]int64 `json:"errors" jsonschema:"description=asks that failed by class of error"`
+	Truncated int64            `json:"truncated" jsonschema:"description=answers that ended at the token limit"`
+
+	Pass    int64 `json:"pass"`
+	Fail    int64 `json:"fail"`
+	Unknown int64 `json:"unknown" jsonschema:"description=answers that the verifier could not judge; never counted as fail"`
+	None    int64 `json:"none" jsonschema:"description=answers that no verifier judged"`
+
+	// PassOfJudged is pass/(pass+fail). PassOfAll is pass/asks, failed asks and
+	// unknown verdicts included, over the cells where a verifier judged
+	// anything. Both are null where nothing was judged.
+	PassOfJudged *Proportion `json:"pass_of_judged" jsonschema:"description=pass/(pass+fail)"`
+	PassOfAll    *Proportion `json:"pass_of_all" jsonschema:"description=pass of all asks in the domains where a verifier judged anything; failed asks and unknown verdicts count as not passed"`
+
+	Accepted int64 `json:"accepted"`
+	Selected int64 `json:"selected" jsonschema:"description=rows in train or test"`
+
+	PromptTokens     int64 `json:"prompt_tokens"`
+	CachedTokens     int64 `json:"cached_tokens" jsonschema:"description=of prompt_tokens"`
+	CompletionTokens int64 `json:"completion_tokens" jsonschema:"description=reasoning included"`
+	ReasoningTokens  int64 `json:"reasoning_tokens" jsonschema:"description=of completion_tokens"`
+	EstimatedUsage   int64 `json:"estimated_usage" jsonschema:"description=answers whose tokens we estimated because the endpoint sent no count"`
+
+	CostUSD            *float64 `json:"cost_usd" jsonschema:"description=all spend: failed and rejected answers too; null where nothing is priced"`
+	CostPerAcceptedUSD *float64 `json:"cost_per_accepted_usd" jsonschema:"description=cost_usd/accepted; null where an answer is not priced or none is accepted"`
+	UnpricedAsks       int64    `json:"unpriced_asks" jsonschema:"description=asks whose cost is not known"`
+
+	LatencyP50MS *int64 `json:"latency_p50_ms" jsonschema:"description=request sent to answer whole; null where not measured"`
+	LatencyP95MS *int64 `json:"latency_p95_ms"`
+}
+
+// A Proportion with its 95 % interval by Wilson's score method.
+type Proportion struct {
+	Count int64   `json:"count"`
+	Of    int64   `json:"of"`
+	Value float64 `json:"value"`
+	Low   float64 `json:"low" jsonschema:"description=lower end of the Wilson 95 % interval"`
+	High  float64 `json:"high" jsonschema:"description=upper end of the Wilson 95 % interval"`
+}
