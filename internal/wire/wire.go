@@ -1,0 +1,366 @@
+// Package wire holds the names and the inputs and outputs of workflows and
+// activities. They are a wire format: recorded histories replay against them,
+// so names never change and fields are only added.
+//
+// Payloads hold ids, keys, digests and counts, never prompts or answers, and
+// stay under [MaxPayload] bytes whatever the size of the dataset.
+package wire
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+)
+
+// MaxPayload bounds one payload in a workflow's history, in bytes.
+const MaxPayload = 16 << 10
+
+// QueuePipeline is the task queue of everything but asking.
+const QueuePipeline = "pipeline"
+
+// Names of workflows.
+const (
+	WorkflowBuild         = "Build"
+	WorkflowTeacherStream = "TeacherStream"
+	WorkflowScheduled     = "ScheduledBuild"
+	WorkflowHandOff       = "HandOff"
+)
+
+// Names of activities.
+const (
+	ActivityPlan     = "Plan"
+	ActivityImport   = "ImportRecorded"
+	ActivityAskShard = "AskShard"
+	ActivityRefine   = "RefineShard"
+	ActivitySeal     = "Seal"
+	ActivityAbandon  = "AbandonBuild"
+	ActivityPrepare  = "PrepareHandOff"
+	ActivityLaunch   = "LaunchTraining"
+	ActivityFollow   = "FollowTraining"
+)
+
+// Names of signals, updates and queries.
+const (
+	SignalStream      = "stream"      // a TeacherStream to its Build: StreamReport
+	SignalControl     = "control"     // a Build to its streams: Control
+	UpdatePause       = "pause"       // of a Build: PauseRequest
+	UpdateResume      = "resume"      // of a Build
+	UpdateConcurrency = "concurrency" // of a Build: ConcurrencyRequest
+	QueryProgress     = "progress"    // of a Build: Progress
+)
+
+// Names of search attributes.
+const (
+	AttributeDataset = "Dataset"
+	AttributeTeacher = "Teacher"
+	AttributePhase   = "Phase"
+)
+
+// Phases of a build, in order.
+const (
+	PhasePlan    = "plan"
+	PhaseAsk     = "ask"
+	PhaseSeal    = "seal"
+	PhaseDone    = "done"
+	PhaseStopped = "stopped"
+)
+
+// Types of application errors that no retry can mend.
+const (
+	ErrInvalidRecipe = "InvalidRecipe" // exit code 2
+	ErrBadSource     = "BadSource"     // exit code 2
+	ErrGate          = "GateFailed"    // exit code 3
+	ErrPayload       = "PayloadTooLarge"
+	ErrConflict      = "Conflict"
+)
+
+// BuildWorkflowID is the id of the build of a dataset from exactly this recipe
+// and these sources, so that the same command finds its own run.
+func BuildWorkflowID(dataset, recipeDigest, sourcesDigest string) string {
+	sum := sha256.Sum256([]byte(recipeDigest + " " + sourcesDigest))
+	return "build/" + dataset + "/" + hex.EncodeToString(sum[:8])
+}
+
+// StreamWorkflowID is the id of one teacher's stream in a build.
+func StreamWorkflowID(dataset, buildID, teacher string) string {
+	return "stream/" + dataset + "/" + buildID + "/" + teacher
+}
+
+// TeacherQueue is the task queue that asks one teacher at one endpoint.
+func TeacherQueue(teacher, endpointIdentity string) string {
+	return "teacher." + teacher + "." + endpointIdentity[:8]
+}
+
+// A BuildRef names a build and what it is made from.
+type BuildRef struct {
+	Dataset       string `json:"dataset"`
+	BuildID       string `json:"build_id"`
+	RecipeDigest  string `json:"recipe_digest"`
+	SourcesDigest string `json:"sources_digest"`
+}
+
+// BuildInput starts a Build. Carry is set when a build continues as new.
+type BuildInput struct {
+	BuildRef
+	Carry *BuildCarry `json:"carry,omitempty"`
+}
+
+// BuildCarry is what a Build hands to its continuation.
+type BuildCarry struct {
+	Plan    PlanOutput     `json:"plan"`
+	Streams []StreamReport `json:"streams"`
+	Refined RefineCounts   `json:"refined"`
+	Next    int            `json:"next"` // every shard below is refined; none above is begun
+	Paused  bool           `json:"paused,omitempty"`
+	Started time.Time      `json:"started"`
+}
+
+// TeacherPlan is one teacher's part of a plan.
+type TeacherPlan struct {
+	ID       string `json:"id"`
+	Queue    string `json:"queue"`
+	Batches  int    `json:"batches"`
+	Asks     int64  `json:"asks"`
+	Window   int    `json:"window"` // batches in flight at once
+	Recorded bool   `json:"recorded,omitempty"`
+}
+
+// PlanOutput sums up a plan; the plan itself is in the store at Key.
+type PlanOutput struct {
+	Key        string        `json:"key"`
+	SHA256     string        `json:"sha256"`
+	Tasks      int64         `json:"tasks"`
+	Prompts    int64         `json:"prompts"`
+	Duplicates int64         `json:"duplicates"`
+	BadRows    int64         `json:"bad_rows"`
+	Shards     int           `json:"shards"`
+	Teachers   []TeacherPlan `json:"teachers"`
+}
+
+// ImportInput brings the answers of a recorded teacher into the answer store.
+type ImportInput struct {
+	BuildRef
+	Teacher string `json:"teacher"`
+}
+
+// ImportOutput counts what was imported.
+type ImportOutput struct {
+	Rows    int64 `json:"rows"`
+	Added   int64 `json:"added"`
+	BadRows int64 `json:"bad_rows"`
+}
+
+// StreamInput starts a TeacherStream.
+type StreamInput struct {
+	BuildRef
+	Parent      string         `json:"parent"` // workflow id of the Build
+	PlanKey     string         `json:"plan_key"`
+	Shards      int            `json:"shards"`
+	Teacher     TeacherPlan    `json:"teacher"`
+	Next        int            `json:"next,omitempty"` // first batch not asked yet
+	Report      StreamReport   `json:"report"`
+	Paused      bool           `json:"paused,omitempty"`
+	Concurrency int            `json:"concurrency,omitempty"`
+	Imported    *ImportOutput  `json:"imported,omitempty"`
+	Stopped     *TeacherFailed `json:"stopped,omitempty"`
+}
+
+// AskCounts counts asks and what they cost.
+type AskCounts struct {
+	Asks             int64 `json:"asks"`
+	New              int64 `json:"new"`    // answers that arrived now
+	Reused           int64 `json:"reused"` // answers that were there
+	Failed           int64 `json:"failed"`
+	PromptTokens     int64 `json:"prompt_tokens"`
+	CompletionTokens int64 `json:"completion_tokens"`
+	CostMicros       int64 `json:"cost_micros"`
+	Unpriced         int64 `json:"unpriced"` // new answers without a price
+}
+
+// Add adds o to c.
+func (c *AskCounts) Add(o AskCounts) {
+	c.Asks += o.Asks
+	c.New += o.New
+	c.Reused += o.Reused
+	c.Failed += o.Failed
+	c.PromptTokens += o.PromptTokens
+	c.CompletionTokens += o.CompletionTokens
+	c.CostMicros += o.CostMicros
+	c.Unpriced += o.Unpriced
+}
+
+// TeacherFailed says why a teacher can't be used in this build any more.
+type TeacherFailed struct {
+	Class string `json:"class"` // auth, quota, not_found, unreachable
+	Text  string `json:"text"`
+}
+
+// StreamReport is what a TeacherStream tells its Build.
+type StreamReport struct {
+	Teacher string         `json:"teacher"`
+	Through int            `json:"through"` // shards with a lower index need nothing more from this teacher
+	Counts  AskCounts      `json:"counts"`
+	Done    bool           `json:"done,omitempty"`
+	Stopped *TeacherFailed `json:"stopped,omitempty"`
+	Failure string         `json:"failure,omitempty"` // the stream itself failed
+}
+
+// Control tells a stream to pause, go on, or change its window.
+type Control struct {
+	Paused      bool `json:"paused"`
+	Concurrency int  `json:"concurrency,omitempty"` // batches in flight; 0: as planned
+}
+
+// PauseRequest pauses a build.
+type PauseRequest struct {
+	Reason string `json:"reason,omitempty"`
+}
+
+// ConcurrencyRequest changes the batches in flight of one teacher.
+type ConcurrencyRequest struct {
+	Teacher string `json:"teacher"`
+	Batches int    `json:"batches"`
+}
+
+// AskInput asks one batch of a teacher's asks.
+type AskInput struct {
+	BuildRef
+	PlanKey string `json:"plan_key"`
+	Teacher string `json:"teacher"`
+	Batch   int    `json:"batch"`
+}
+
+// AskOutput is what came of a batch.
+type AskOutput struct {
+	Counts  AskCounts      `json:"counts"`
+	Through int            `json:"through"` // see StreamReport; holds once every lower batch is done too
+	Stopped *TeacherFailed `json:"stopped,omitempty"`
+}
+
+// AskHeartbeat is the detail that an AskShard's heartbeats carry.
+type AskHeartbeat struct {
+	Counts  AskCounts `json:"counts"`
+	Total   int       `json:"total"`
+	Waiting string    `json:"waiting,omitempty"`
+}
+
+// RefineInput checks, filters and merges one shard of tasks.
+type RefineInput struct {
+	BuildRef
+	PlanKey string `json:"plan_key"`
+	Shard   int    `json:"shard"`
+}
+
+// RefineCounts counts what became of tasks and candidates.
+type RefineCounts struct {
+	Tasks      int64 `json:"tasks"`
+	Candidates int64 `json:"candidates"`
+	Accepted   int64 `json:"accepted"`
+	Selected   int64 `json:"selected"`
+}
+
+// Add adds o to c.
+func (c *RefineCounts) Add(o RefineCounts) {
+	c.Tasks += o.Tasks
+	c.Candidates += o.Candidates
+	c.Accepted += o.Accepted
+	c.Selected += o.Selected
+}
+
+// SealInput writes the tables and commits the version.
+type SealInput struct {
+	BuildRef
+	PlanKey string          `json:"plan_key"`
+	Streams []StreamSummary `json:"streams"`
+	Started time.Time       `json:"started"`
+}
+
+// StreamSummary is the part of a StreamReport that the seal records.
+type StreamSummary struct {
+	Teacher string         `json:"teacher"`
+	New     int64          `json:"new"`
+	Reused  int64          `json:"reused"`
+	Spent   int64          `json:"spent_micros"`
+	Unp     int64          `json:"unpriced"`
+	Stopped *TeacherFailed `json:"stopped,omitempty"`
+}
+
+// BuildOutput is the end of a build. Its full result is the build's record in
+// the store.
+type BuildOutput struct {
+	Dataset   string   `json:"dataset"`
+	BuildID   string   `json:"build_id"`
+	Version   int64    `json:"version"` // 0: nothing was published
+	Unchanged bool     `json:"unchanged"`
+	Gates     []string `json:"gates,omitempty"`   // gates that failed, so that nothing was published
+	Stopped   []string `json:"stopped,omitempty"` // teachers that could not be used
+}
+
+// Progress answers QueryProgress.
+type Progress struct {
+	BuildRef
+	Phase      string          `json:"phase"`
+	Paused     bool            `json:"paused"`
+	Why        string          `json:"why,omitempty"` // of the pause
+	Started    time.Time       `json:"started"`
+	Tasks      int64           `json:"tasks"`
+	Prompts    int64           `json:"prompts"`
+	Duplicates int64           `json:"duplicates"`
+	Shards     int             `json:"shards"`
+	ShardsDone int             `json:"shards_done"`
+	Refined    RefineCounts    `json:"refined"`
+	Teachers   []TeacherStatus `json:"teachers"`
+}
+
+// TeacherStatus is one teacher in a Progress.
+type TeacherStatus struct {
+	ID      string         `json:"id"`
+	Stream  string         `json:"stream"` // workflow id
+	Total   int64          `json:"total"`  // asks
+	Counts  AskCounts      `json:"counts"`
+	Done    bool           `json:"done"`
+	Stopped *TeacherFailed `json:"stopped,omitempty"`
+}
+
+// ScheduledInput starts a ScheduledBuild: the recipe and its local files are
+// pinned by digest.
+type ScheduledInput struct {
+	Dataset       string `json:"dataset"`
+	RecipeDigest  string `json:"recipe_digest"`
+	SourcesDigest string `json:"sources_digest"`
+}
+
+// HandOffInput starts a HandOff of a published version to a trainer.
+type HandOffInput struct {
+	Ref      string   `json:"ref"` // dataset@version, resolved
+	Trainer  string   `json:"trainer"`
+	Launcher string   `json:"launcher"`
+	Command  []string `json:"command"`
+	Model    string   `json:"model"`
+	Attempt  int      `json:"attempt"`
+	Env      []string `json:"env,omitempty"` // names only
+	Options  string   `json:"options,omitempty"`
+}
+
+// HandOffPrepared is a rendered bundle in the store.
+type HandOffPrepared struct {
+	LaunchID string `json:"launch_id"`
+	Prefix   string `json:"prefix"`
+	Dir      string `json:"dir,omitempty"` // on the worker that launches
+}
+
+// HandOffOutput is the end of a hand-off.
+type HandOffOutput struct {
+	LaunchID string `json:"launch_id"`
+	State    string `json:"state"`
+	ExitCode int    `json:"exit_code"`
+	Result   string `json:"result,omitempty"` // key of result.json
+	Text     string `json:"text,omitempty"`
+}
+
+// BuildID is a UTC stamp and the first 8 hex digits of unique, such as
+// 20261130T164501Z-1f2e3d4c.
+func BuildID(now time.Time, unique string) string {
+	sum := sha256.Sum256([]byte(unique))
+	return now.UTC().Format("20060102T150405Z") + "-" + hex.EncodeToString(sum[:4])
+}

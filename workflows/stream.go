@@ -1,0 +1,190 @@
+package workflows
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/stillhouse-data/stillhouse/internal/wire"
+)
+
+const (
+	// maxWindow is the most batches of one teacher in flight. The server takes
+	// 2,000 pending activities; its own advice is 500 operations at once.
+	maxWindow = 200
+	// reportEvery spaces a stream's reports, so that a Build's history grows
+	// with time and shards and not with batches.
+	reportEvery = time.Second
+	// streamEvery bounds the batches of one run, at three events a batch.
+	streamEvery = 1200
+)
+
+// TeacherStream asks one teacher everything that a plan routes to it, with its
+// own window of batches, so that a slow or blocked teacher holds up nobody.
+func TeacherStream(ctx workflow.Context, in wire.StreamInput) error {
+	s := &stream{in: in, report: in.Report, next: in.Next, window: in.Teacher.Window, paused: in.Paused, stopped: in.Stopped}
+	if in.Concurrency > 0 {
+		s.window = in.Concurrency
+	}
+	s.low, s.lastThrough = in.Next, in.Report.Through
+	return s.run(ctx)
+}
+
+// stream is the state of one run of the TeacherStream workflow.
+type stream struct {
+	in       wire.StreamInput
+	report   wire.StreamReport
+	window   int
+	paused   bool
+	stopped  *wire.TeacherFailed
+	failure  error
+	reported time.Time
+
+	next     int         // first batch not begun
+	low      int         // every batch below is done
+	done     map[int]int // batch → Through, for batches done above low
+	inFlight int
+	ended    int // batches ended in this run
+
+	lastThrough int
+}
+
+func (s *stream) run(ctx workflow.Context) error {
+	s.done = map[int]int{}
+	s.reported = workflow.Now(ctx)
+	workflow.Go(ctx, s.listen)
+	if err := s.importRecorded(ctx); err != nil {
+		return s.finish(ctx, err)
+	}
+	for s.failure == nil {
+		if s.stopped == nil && !s.paused && s.ended < streamEvery && !workflow.GetInfo(ctx).GetContinueAsNewSuggested() {
+			s.fill(ctx)
+		}
+		if s.inFlight == 0 {
+			if s.next >= s.in.Teacher.Batches || s.stopped != nil {
+				return s.finish(ctx, nil)
+			}
+			if !s.paused {
+				return s.continueAsNew(ctx)
+			}
+		}
+		before, wasPaused, window := s.ended, s.paused, s.window
+		if err := workflow.Await(ctx, func() bool {
+			return s.ended != before || s.paused != wasPaused || s.window != window || s.failure != nil
+		}); err != nil {
+			// Cancelled: the batches in flight keep what has arrived, then we end.
+			return s.finish(ctx, s.awaitCancelled(ctx, err))
+		}
+		if s.report.Through != s.lastThrough && workflow.Now(ctx).Sub(s.reported) >= reportEvery {
+			s.tell(ctx)
+		}
+	}
+	return s.finish(ctx, s.failure)
+}
+
+// listen takes pauses and changes of the window for as long as the stream runs.
+func (s *stream) listen(ctx workflow.Context) {
+	control := workflow.GetSignalChannel(ctx, wire.SignalControl)
+	for {
+		var c wire.Control
+		if !control.Receive(ctx, &c) || ctx.Err() != nil {
+			return
+		}
+		s.paused = c.Paused
+		if c.Concurrency > 0 {
+			s.window = min(c.Concurrency, maxWindow)
+		}
+	}
+}
+
+// importRecorded brings a recorded teacher's answers into the answer store,
+// where asking finds them like any other.
+func (s *stream) importRecorded(ctx workflow.Context) error {
+	if !s.in.Teacher.Recorded || s.in.Imported != nil {
+		return nil
+	}
+	var out wire.ImportOutput
+	err := workflow.ExecuteActivity(pipelineOptions(ctx), wire.ActivityImport, wire.ImportInput{
+		BuildRef: s.in.BuildRef, Teacher: s.in.Teacher.ID,
+	}).Get(ctx, &out)
+	s.in.Imported = &out
+	return err
+}
+
+// fill begins batches until the window is full.
+func (s *stream) fill(ctx workflow.Context) {
+	for s.next < s.in.Teacher.Batches && s.inFlight < s.window {
+		batch := s.next
+		s.next++
+		s.inFlight++
+		workflow.Go(ctx, func(ctx workflow.Context) { s.ask(ctx, batch) })
+	}
+}
+
+func (s *stream) ask(ctx workflow.Context, batch int) {
+	var out wire.AskOutput
+	err := workflow.ExecuteActivity(askOptions(ctx, s.in.Teacher.Queue), wire.ActivityAskShard, wire.AskInput{
+		BuildRef: s.in.BuildRef, PlanKey: s.in.PlanKey, Teacher: s.in.Teacher.ID, Batch: batch,
+	}).Get(ctx, &out)
+	s.inFlight--
+	s.ended++
+	if err != nil {
+		if s.failure == nil {
+			s.failure = err
+		}
+		return
+	}
+	s.report.Counts.Add(out.Counts)
+	if out.Stopped != nil && s.stopped == nil {
+		s.stopped = out.Stopped
+	}
+	s.done[batch] = out.Through
+	for {
+		through, ok := s.done[s.low]
+		if !ok {
+			return
+		}
+		delete(s.done, s.low)
+		s.low++
+		s.report.Through = through
+	}
+}
+
+// awaitCancelled waits for cancelled batches to end and gives err back.
+func (s *stream) awaitCancelled(ctx workflow.Context, err error) error {
+	ctx, cancel := workflow.NewDisconnectedContext(ctx)
+	defer cancel()
+	_ = workflow.Await(ctx, func() bool { return s.inFlight == 0 })
+	return err
+}
+
+func (s *stream) continueAsNew(ctx workflow.Context) error {
+	in := s.in
+	in.Next, in.Report, in.Paused, in.Concurrency, in.Stopped = s.next, s.report, s.paused, s.window, s.stopped
+	s.tell(ctx)
+	return workflow.NewContinueAsNewError(ctx, wire.WorkflowTeacherStream, in)
+}
+
+// finish tells the Build how the stream ended, also when it was cancelled.
+func (s *stream) finish(ctx workflow.Context, err error) error {
+	ctx, cancel := workflow.NewDisconnectedContext(ctx)
+	defer cancel()
+	s.report.Done, s.report.Stopped = true, s.stopped
+	if err == nil {
+		s.report.Through = s.in.Shards
+	} else if !temporal.IsCanceledError(err) {
+		s.report.Failure = errorText(err)
+	}
+	s.tell(ctx)
+	return err
+}
+
+// tell sends the report to the Build. A Build that has ended takes none, and
+// needs none.
+func (s *stream) tell(ctx workflow.Context) {
+	s.reported, s.lastThrough = workflow.Now(ctx), s.report.Through
+	if err := workflow.SignalExternalWorkflow(ctx, s.in.Parent, "", wire.SignalStream, s.report).Get(ctx, nil); err != nil {
+		workflow.GetLogger(ctx).Info("the build took no report", "build", s.in.Parent, "error", err)
+	}
+}
