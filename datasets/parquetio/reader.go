@@ -1,0 +1,132 @@
+package parquetio
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// Bounds of what a reader holds at once, beside the pages it is in.
+const (
+	batchBytes   = 4 << 20
+	maxBatchRows = 256
+)
+
+// A Reader reads rows of T from one file. Its methods are safe for concurrent
+// use where the io.ReaderAt is; every All is a pass of its own.
+type Reader[T any] struct {
+	file   *parquet.File
+	schema *parquet.Schema
+}
+
+// Open reads the footer of a file of size bytes and checks that it holds the
+// columns of T: nullable ones may be absent and read as nil, further ones are
+// ignored. The error wraps ErrDamaged or ErrSchema, or is the reader's own.
+func Open[T any](r io.ReaderAt, size int64) (*Reader[T], error) {
+	file, err := openFile(markedReaderAt{r}, size)
+	if err != nil {
+		return nil, err
+	}
+	schema := schemaOf[T]()
+	if err := checkSchema(schema, file); err != nil {
+		return nil, err
+	}
+	return &Reader[T]{file: file, schema: schema}, nil
+}
+
+func checkSchema(want *parquet.Schema, file *parquet.File) (err error) {
+	defer guard(&err)
+	return check(want, file.Root(), "")
+}
+
+// NumRows is the number of rows that the footer counts. All fails unless it
+// finds exactly as many.
+func (r *Reader[T]) NumRows() int64 { return r.file.NumRows() }
+
+// All yields the rows in file order. It ends at the first error, which wraps
+// ErrDamaged where the file is at fault. The rows are the caller's to keep.
+func (r *Reader[T]) All() iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var zero T
+		for i, group := range r.file.RowGroups() {
+			more, err := readGroup(group, r.schema, batchRows(r.file, i), yield)
+			if err != nil {
+				yield(zero, fmt.Errorf("read row group %d: %w", i, err))
+				return
+			}
+			if !more {
+				return
+			}
+		}
+	}
+}
+
+// readGroup yields the rows of one row group and reports whether the caller
+// wants more.
+func readGroup[T any](group parquet.RowGroup, schema *parquet.Schema, batch int, yield func(T, error) bool) (more bool, err error) {
+	reader, err := openGroup[T](group, schema)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, closeGroup(reader)) }()
+	rows := make([]T, batch)
+	var seen int64
+	for {
+		// The library would otherwise read into the lists of rows that the
+		// caller already has.
+		clear(rows)
+		n, err := readBatch(reader, rows)
+		for i := range n {
+			if !yield(rows[i], nil) {
+				return false, nil
+			}
+		}
+		seen += int64(n)
+		switch {
+		case errors.Is(err, io.EOF):
+			if seen != group.NumRows() {
+				return false, fmt.Errorf("%w: it counts %d rows and holds %d", ErrDamaged, group.NumRows(), seen)
+			}
+			return true, nil
+		case err != nil:
+			return false, err
+		case n == 0:
+			return false, fmt.Errorf("%w: no rows after %d of %d", ErrDamaged, seen, group.NumRows())
+		}
+	}
+}
+
+// The library panics on some damage, so each call into it is guarded by
+// itself: yield runs the caller's code, whose panics are none of ours.
+
+func openGroup[T any](group parquet.RowGroup, schema *parquet.Schema) (r *parquet.GenericReader[T], err error) {
+	defer guard(&err)
+	return parquet.NewGenericRowGroupReader[T](group, schema), nil
+}
+
+func readBatch[T any](r *parquet.GenericReader[T], rows []T) (n int, err error) {
+	defer guard(&err)
+	n, err = r.Read(rows)
+	if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return n, io.EOF
+	}
+	return n, damaged(err)
+}
+
+func closeGroup[T any](r *parquet.GenericReader[T]) (err error) {
+	defer guard(&err)
+	return r.Close()
+}
+
+// batchRows is how many rows of a row group are read at once, by the raw size
+// that the footer gives them.
+func batchRows(file *parquet.File, group int) int {
+	g := file.Metadata().RowGroups[group]
+	if g.NumRows <= 0 || g.TotalByteSize <= 0 {
+		return 1
+	}
+	return int(max(1, min(maxBatchRows, batchBytes/max(1, g.TotalByteSize/g.NumRows))))
+}
