@@ -1,0 +1,112 @@
+package teachers
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/stillhouse-data/stillhouse/internal/chat"
+)
+
+// A Config is one teacher as a worker uses it.
+type Config struct {
+	ID      string // the teacher's id in the recipe; names it in messages
+	API     string // wire form: openai
+	BaseURL string // such as https://api.example.com/v1, without the dialect's path
+	Model   string
+	// Identity is what answers are kept under; "" means BaseURL.
+	Identity string
+	// Key resolves the API key before each request; nil means none. The key
+	// is never stored and never logged, and goes out only over https or to
+	// loopback.
+	Key     func() (string, error)
+	Headers map[string]string // extra request headers
+	Limits  Limits
+	Price   *Price // nil: not priced
+	// Profile is how this endpoint differs from others of its dialect; nil
+	// means the dialect's own.
+	Profile *Profile
+}
+
+// Limits bound what one client asks and how long it waits. The zero value of a
+// field means its default.
+type Limits struct {
+	Concurrency int           // requests in flight; default 16
+	RPM         float64       // requests started in a minute; 0: no limit
+	Connect     time.Duration // to an open connection, TLS included; default 10s
+	FirstByte   time.Duration // from the open connection to the response's headers; default 2m
+	Idle        time.Duration // silence between two pieces of a response; default 5m
+	// NoProgress bounds the time in which only keep-alives arrive: comments,
+	// blank lines and empty deltas are not progress. Default twice Idle.
+	NoProgress time.Duration
+	Total      time.Duration // one attempt, from sending to the last byte; default 60m
+	MaxBytes   int64         // of one response after decompression; default 64 MiB
+}
+
+// Defaults of Limits.
+const (
+	DefaultConcurrency = 16
+	DefaultConnect     = 10 * time.Second
+	DefaultFirstByte   = 2 * time.Minute
+	DefaultIdle        = 5 * time.Minute
+	DefaultTotal       = time.Hour
+	DefaultMaxBytes    = 64 << 20
+)
+
+// WithDefaults fills the fields that are not set.
+func (l Limits) WithDefaults() Limits {
+	if l.Concurrency <= 0 {
+		l.Concurrency = DefaultConcurrency
+	}
+	setDefault(&l.Connect, DefaultConnect)
+	setDefault(&l.FirstByte, DefaultFirstByte)
+	setDefault(&l.Idle, DefaultIdle)
+	setDefault(&l.NoProgress, 2*l.Idle)
+	setDefault(&l.Total, DefaultTotal)
+	if l.MaxBytes <= 0 {
+		l.MaxBytes = DefaultMaxBytes
+	}
+	return l
+}
+
+func setDefault(d *time.Duration, to time.Duration) {
+	if *d <= 0 {
+		*d = to
+	}
+}
+
+// A Profile is how an endpoint differs from others that speak its dialect.
+type Profile struct {
+	// CapFields are the parameters that cap the tokens of an answer, the
+	// preferred one first.
+	CapFields []string
+	// Seed tells whether the endpoint takes a seed; where it does not, none
+	// is sent whatever the sample.
+	Seed bool
+	// UsageOption tells whether a stream must be asked to report usage.
+	UsageOption bool
+}
+
+// An Option changes how a client works.
+type Option func(*Client)
+
+// WithTransport makes the client send through rt instead of a transport of its
+// own. The caller closes it.
+func WithTransport(rt http.RoundTripper) Option {
+	return func(c *Client) { c.transport = rt }
+}
+
+// WithImages gives the client the bytes of a prompt's images. Without it a
+// prompt with images is refused.
+func WithImages(load func(context.Context, chat.Image) ([]byte, error)) Option {
+	return func(c *Client) { c.loadImage = load }
+}
+
+// name is the teacher as messages call it.
+func (c *Config) name() string {
+	if c.ID == "" {
+		return fmt.Sprintf("teacher %s", c.Model)
+	}
+	return fmt.Sprintf("teacher %s", c.ID)
+}
