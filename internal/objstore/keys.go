@@ -41,11 +41,22 @@ func ValidKey(key string) error {
 			return fmt.Errorf("%w %q: a slash at the start or end, or two in a row", ErrInvalidKey, key)
 		case part == "." || part == "..":
 			return fmt.Errorf("%w %q: %q as a part", ErrInvalidKey, key, part)
+		case Reserved(part):
+			return fmt.Errorf("%w %q: %q is a name of the embedded store's own", ErrInvalidKey, key, part)
 		case len(part) > MaxComponentBytes:
 			return fmt.Errorf("%w %q: a part of %d bytes, at most %d", ErrInvalidKey, key, len(part), MaxComponentBytes)
 		}
 	}
 	return nil
+}
+
+// Reserved is true for the names of files and folders that the embedded store
+// keeps among its objects: unfinished uploads, locks, and the temporary name
+// of an object that is being replaced, which stays after a crash. They are not
+// keys, and listings pass over them.
+func Reserved(part string) bool {
+	return part == ".sgwtmp" || part == ".vgwlocks" ||
+		strings.HasPrefix(part, ".") && strings.Contains(part, ".sgwtmp.")
 }
 
 // isControl is true for what XML 1.0 can't hold or what would garble a

@@ -57,6 +57,8 @@ type Options struct {
 	SSEKMSKeyID string
 	// MaxAttempts of each request; default 10.
 	MaxAttempts int
+
+	backoff backoff // of tests
 }
 
 func (o *Options) validate() error {
