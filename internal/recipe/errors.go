@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -84,4 +85,23 @@ func (r *Recipe) ErrorAt(path, msg, hint string) *Error {
 		}
 		p = p[:cut]
 	}
+}
+
+// bounded keeps a file of nothing but faults from flooding the terminal.
+func (e Errors) bounded() Errors {
+	if len(e) <= maxFault {
+		return e
+	}
+	last := e[maxFault-1]
+	more := &Error{File: last.File, Line: last.Line, Col: last.Col, Msg: fmt.Sprintf("%d more faults follow", len(e)-maxFault+1), Hint: "correct the first ones"}
+	return append(e[:maxFault-1:maxFault-1], more)
+}
+
+// quote shows a word of the file: printable, and no longer than a line.
+func quote(s string) string {
+	const longest = 64
+	if len(s) > longest {
+		s = strings.ToValidUTF8(s[:longest], "") + "…"
+	}
+	return strconv.Quote(s)
 }

@@ -66,7 +66,8 @@ type Recipe struct {
 	File string `yaml:"-"` // its name, for messages
 	Dir  string `yaml:"-"` // the folder that relative paths start from
 
-	places map[string]place // of every key and item, by path
+	places map[string]place  // of every key and item, by path
+	texts  map[string]string // and its text, where it is one
 }
 
 // Digest is the hex SHA-256 of the file as it was read.

@@ -1,0 +1,67 @@
+package recipe
+
+import (
+	"regexp"
+	"slices"
+)
+
+// notYet lists what the contract declares and this version does not carry out.
+// Such a key is refused: a recipe that means something must never run as if it
+// did not. To carry one out, delete its line.
+//
+// A path has [] for every index. A value restricts the line to that word.
+var notYet = []struct {
+	path, value, instead string
+}{
+	{"ask.budget", "", "remove it and set gates.max_cost_usd, which keeps a build that cost more from being published"},
+	{"ask.route.rules", "", "write route: domain and give the teachers serves"},
+	{"ask.samples.min", "", "write a plain number, such as samples: 4"},
+	{"ask.samples.max", "", "write a plain number, such as samples: 4"},
+	{"ask.samples.until_pass", "", "write a plain number, such as samples: 4"},
+	{"check[].verifier", "code", "use regex, json_schema or exact, or check code outside"},
+	{"check[].verifier", "judge", "use math, choice, regex, json_schema or exact"},
+	{"drift", "", "remove it"},
+	{"filter[]", "control_tokens", "remove it; finish is the one filter"},
+	{"filter[]", "expr", "remove it; finish is the one filter"},
+	{"filter[]", "identity", "remove it; finish is the one filter"},
+	{"filter[]", "length", "remove it, and bound answers by the token cap under params"},
+	{"filter[]", "refusal", "remove it; finish is the one filter"},
+	{"filter[]", "repetition", "remove it; finish is the one filter"},
+	{"filter[]", "think", "remove it; finish is the one filter"},
+	{"logprobs", "", "remove it"},
+	{"merge.answer_duplicates", "", "remove it"},
+	{"merge.policy", Agreement, "write union, all_passing or best_of"},
+	{"merge.policy", CheapestPassing, "write union, all_passing or best_of"},
+	{"merge.policy", OwnerFirst, "write union, all_passing or best_of"},
+	{"merge.policy", Pairwise, "write union, all_passing or best_of"},
+	{"merge.policy", ShortestPassing, "write union, all_passing or best_of"},
+	{"merge.policy", Vote, "write union, all_passing or best_of"},
+	{"mix", "", "remove it, and set limit per prompt source"},
+	{"output.report_text", "", "remove it"},
+	{"pairs", "", "remove it"},
+	{"prompt_filter", "", "remove it, and clean the prompt files first"},
+	{"prompts[].fields.images", "", "remove it, and leave rows with images out"},
+	{"teachers[].api", APIAnthropic, "use the provider's OpenAI-compatible endpoint with api: openai"},
+	{"teachers[].api", APIAnthropicBatch, "use the provider's OpenAI-compatible endpoint with api: openai"},
+	{"teachers[].api", APIOpenAIBatch, "write api: openai, or read the batch's output with api: recorded"},
+	{"teachers[].limits.tpm", "", "remove it and bound the teacher by concurrency and rpm"},
+}
+
+var index = regexp.MustCompile(`\[[0-9]+\]`)
+
+func (c *checker) refuseNotYet() {
+	for path := range c.r.places {
+		shape := index.ReplaceAllString(path, "[]")
+		i := slices.IndexFunc(notYet, func(n struct{ path, value, instead string }) bool {
+			return n.path == shape && (n.value == "" || n.value == c.r.texts[path])
+		})
+		if i < 0 {
+			continue
+		}
+		what := path
+		if notYet[i].value != "" {
+			what = notYet[i].value
+		}
+		c.fault(path, "not in this version: "+what, notYet[i].instead)
+	}
+}
