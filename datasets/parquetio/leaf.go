@@ -108,4 +108,3 @@ func decimal(t parquet.Type, v parquet.Value, scale int) string {
 	}
 	return sign + digits[:len(digits)-scale] + "." + digits[len(digits)-scale:]
 }
-
