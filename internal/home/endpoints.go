@@ -39,7 +39,7 @@ const (
 
 // WriteEndpoints tells other processes where the services are. The caller
 // holds the lock; e.PID is set to this process.
-func (h *Home) WriteEndpoints(e Endpoints) error {
+func (h *Home) WriteEndpoints(e *Endpoints) error {
 	e.PID = os.Getpid()
 	text, err := json.MarshalIndent(e, "", "  ")
 	if err != nil {

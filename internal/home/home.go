@@ -10,7 +10,7 @@
 //
 //	temporal/        the embedded server's SQLite files and their schema stamp
 //	store/<bucket>/  the embedded store's objects, each a plain file at its key
-//	store.meta/      their metadata, where the file system has no user xattrs
+//	sidecar/         their metadata, where the file system has no user xattrs
 //	worker/          the journal of answers that are not in the store yet
 //	demo/            prompts, recipe and ports of the demo
 //	keys.json        generated credentials (mode 0600)

@@ -1,0 +1,5 @@
+//go:build !noembed
+
+package local
+
+func parentMain(args []string) (bool, int) { return false, 0 }
