@@ -75,7 +75,7 @@ func ParseResult(data []byte, launchID string) (*Result, error) {
 		return nil, fmt.Errorf("%w: %s: %w", ErrNoResult, ResultFile, err)
 	}
 	for _, text := range []*string{&r.Framework, &r.Checkpoint, &r.CheckpointDigest, &r.RunURL, &r.Error} {
-		*text = printable(*text)
+		*text = cut(Printable(*text))
 	}
 	return &r, nil
 }
@@ -100,7 +100,7 @@ func (r *Result) check(launchID string) error {
 		return fmt.Errorf("%d metrics are more than %d", len(r.Metrics), maxMetrics)
 	}
 	for name, v := range r.Metrics {
-		if len(name) > maxText || name != printable(name) {
+		if len(name) > maxText || name != Printable(name) {
 			return fmt.Errorf("metric name %.40q is no name", name)
 		}
 		if math.IsInf(v, 0) || math.IsNaN(v) {
@@ -139,10 +139,10 @@ func ReadResult(path, launchID string) (*Result, error) {
 	return ParseResult(data, launchID)
 }
 
-// printable cuts a text to maxText bytes and drops what could steer a
-// terminal.
-func printable(s string) string {
-	clean := strings.Map(func(r rune) rune {
+// Printable drops from a text what could steer a terminal: control characters
+// but line feeds and tabs, and overrides of text direction.
+func Printable(s string) string {
+	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n' || r == '\t':
 			return r
@@ -153,12 +153,16 @@ func printable(s string) string {
 		}
 		return r
 	}, s)
-	if len(clean) <= maxText {
-		return clean
+}
+
+// cut bounds a text to maxText bytes.
+func cut(s string) string {
+	if len(s) <= maxText {
+		return s
 	}
-	cut := maxText
-	for !utf8.RuneStart(clean[cut]) {
-		cut--
+	end := maxText
+	for !utf8.RuneStart(s[end]) {
+		end--
 	}
-	return clean[:cut]
+	return s[:end]
 }

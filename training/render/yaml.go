@@ -36,6 +36,8 @@ func yamlAt(v any, depth int) (string, error) {
 		return strconv.FormatInt(v, 10), nil
 	case uint64:
 		return strconv.FormatUint(v, 10), nil
+	case json.Number:
+		return yamlNumber(v)
 	case float64:
 		return yamlFloat(v)
 	case string:
@@ -74,19 +76,34 @@ func yamlAt(v any, depth int) (string, error) {
 	return "", fmt.Errorf("a value of type %T can't be written", v)
 }
 
+// yamlFloat writes a whole number without a point: JSON does not tell 2 from
+// 2.0, and a trainer's counts must be integers.
 func yamlFloat(v float64) (string, error) {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return "", errors.New("is not a number")
 	}
-	s := strconv.FormatFloat(v, 'g', -1, 64)
-	mantissa, exponent, scientific := strings.Cut(s, "e")
+	if v == math.Trunc(v) && math.Abs(v) < 1<<53 {
+		return strconv.FormatInt(int64(v), 10), nil
+	}
+	mantissa, exponent, scientific := strings.Cut(strconv.FormatFloat(v, 'g', -1, 64), "e")
+	if !scientific {
+		return mantissa, nil
+	}
 	if !strings.Contains(mantissa, ".") {
 		mantissa += ".0"
 	}
-	if scientific {
-		return mantissa + "e" + exponent, nil
+	return mantissa + "e" + exponent, nil
+}
+
+func yamlNumber(n json.Number) (string, error) {
+	if i, err := strconv.ParseInt(string(n), 10, 64); err == nil {
+		return strconv.FormatInt(i, 10), nil
 	}
-	return mantissa, nil
+	f, err := n.Float64()
+	if err != nil {
+		return "", fmt.Errorf("is not a number: %w", err)
+	}
+	return yamlFloat(f)
 }
 
 // yamlString writes JSON, whose strings every YAML reader takes as they are.
@@ -97,5 +114,18 @@ func yamlString(s string) (string, error) {
 	if err := enc.Encode(s); err != nil {
 		return "", err
 	}
-	return strings.ReplaceAll(strings.TrimSuffix(out.String(), "\n"), "\x7f", `\u007f`), nil
+	return escapeRest(strings.TrimSuffix(out.String(), "\n")), nil
+}
+
+// escapeRest escapes what JSON lets stand and YAML does not.
+func escapeRest(s string) string {
+	var out strings.Builder
+	for _, r := range s {
+		if r >= 0x7f && r < 0xa0 || r == 0xfeff || r == 0xfffe || r == 0xffff {
+			fmt.Fprintf(&out, `\u%04x`, r)
+		} else {
+			out.WriteRune(r)
+		}
+	}
+	return out.String()
 }
