@@ -103,7 +103,11 @@ func (g *guarded) verdict(f finding) datasets.Verdict {
 
 // makers builds each verifier from its options.
 var makers = map[string]func(*options.Set) *guarded{
-	"exact": newExact,
+	"choice":      newChoice,
+	"exact":       newExact,
+	"json_schema": newJSONSchema,
+	"math":        newMath,
+	"regex":       newRegex,
 }
 
 // Names lists the verifiers, sorted.

@@ -1,0 +1,217 @@
+package verify
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxStatement is the longest final statement that is read, in bytes.
+const maxStatement = 4 << 10
+
+// How a final statement was found.
+const (
+	byBox      = "boxed"
+	byMarker   = "marker"
+	byLastLine = "last line"
+)
+
+// finalStatement finds where an answer says its result: in the last \boxed{},
+// else after the last marker (####, a line's A:, "Answer:", "The answer is",
+// "Final answer"). It is "" and "" where there is neither. It takes time linear
+// in the text.
+func finalStatement(text string) (statement, how string) {
+	if s, ok := lastBox(text); ok {
+		return s, byBox
+	}
+	if end := lastMarker(text); end >= 0 {
+		return lineAfter(text[end:]), byMarker
+	}
+	return "", ""
+}
+
+// lastLine is the last line that is not blank, if it is at most 200 bytes long:
+// short enough to be a result that stands alone.
+func lastLine(text string) string {
+	text = strings.TrimRightFunc(text, unicode.IsSpace)
+	line := text[strings.LastIndexByte(text, '\n')+1:]
+	if len(line) > 200 {
+		return ""
+	}
+	return line
+}
+
+// lastBox is what the last \boxed or \fbox holds; "" where its brace is never
+// closed, as in an answer that was cut off.
+func lastBox(text string) (string, bool) {
+	at, skip := strings.LastIndex(text, `\boxed`), len(`\boxed`)
+	if f := strings.LastIndex(text, `\fbox`); f > at {
+		at, skip = f, len(`\fbox`)
+	}
+	if at < 0 {
+		return "", false
+	}
+	rest := strings.TrimLeft(text[at+skip:], " ")
+	if !strings.HasPrefix(rest, "{") {
+		// \boxed 5 boxes the one token that follows.
+		return strings.TrimRight(lineAfter(rest), "$ "), true
+	}
+	depth := 0
+	for i := 0; i < len(rest) && i < maxStatement; i++ {
+		switch rest[i] {
+		case '\\':
+			i++
+		case '{':
+			depth++
+		case '}':
+			if depth--; depth == 0 {
+				return rest[1:i], true
+			}
+		}
+	}
+	return "", true
+}
+
+// lastMarker is where the text after the last marker begins, or -1.
+func lastMarker(text string) int {
+	end := -1
+	if at := strings.LastIndex(text, "####"); at >= 0 {
+		end = at + len("####")
+	}
+	for at := len(text); ; {
+		if at = strings.LastIndex(text[:at], "A:"); at+2 <= end || at < 0 {
+			break
+		}
+		if startsLine(text[:at]) {
+			end = at + 2
+			break
+		}
+	}
+	for _, tail := range []string{"nswer", "NSWER"} {
+		for at := len(text); ; {
+			if at = strings.LastIndex(text[:at], tail); at <= end || at < 1 {
+				break
+			}
+			if e := answerMarker(text, at-1, at+len(tail)); e >= 0 {
+				end = max(end, e)
+				break
+			}
+		}
+	}
+	return end
+}
+
+// startsLine tells whether only spaces and markdown precede.
+func startsLine(before string) bool {
+	rest := strings.TrimRight(before, " \t\r*_>#`-")
+	return rest == "" || strings.HasSuffix(rest, "\n")
+}
+
+// answerMarker is where the statement begins if text[start:end] is the word
+// "answer" of a marker, else -1.
+func answerMarker(text string, start, end int) int {
+	if text[start] != 'a' && text[start] != 'A' {
+		return -1
+	}
+	window := text[max(0, start-40):start]
+	before := strings.ToLower(strings.TrimRight(window, " \t*_`"))
+	if len(before) == len(window) && before != "" && !startsLine(window) {
+		r, _ := utf8.DecodeLastRuneInString(before)
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return -1 // part of a longer word
+		}
+	}
+	before = strings.TrimLeft(before[strings.LastIndexByte(before, '\n')+1:], " \t*_>#`-")
+	after := strings.TrimLeft(text[end:min(len(text), end+40)], " \t*_`")
+	offset := func(rest string) int { return min(len(text), end+40) - len(rest) }
+	word := before[strings.LastIndexByte(before, ' ')+1:]
+	switch {
+	case strings.HasPrefix(after, ":"), strings.HasPrefix(after, "="):
+		return offset(after[1:])
+	case len(after) > 2 && strings.EqualFold(after[:2], "is") && !unicode.IsLetter(rune(after[2])):
+		switch word {
+		case "", "the", "final", "correct", "right", "my", "our":
+			rest := strings.TrimLeft(after[2:], " \t*_`")
+			if strings.HasPrefix(rest, ":") || strings.HasPrefix(rest, "=") {
+				rest = rest[1:]
+			}
+			return offset(rest)
+		}
+	case before == "final", before == "the final", before == "my final":
+		return offset(after)
+	}
+	return -1
+}
+
+// lineAfter is the rest of the line, or the next line that says something. It
+// ends where a sentence does.
+func lineAfter(text string) string {
+	for range 6 {
+		line, rest, more := strings.Cut(text, "\n")
+		if len(line) > maxStatement {
+			return line[:maxStatement+1]
+		}
+		line = trimStatement(line)
+		if line != "" && line != `\[` && line != `\(` || !more {
+			return sentence(unmark(line))
+		}
+		text = rest
+	}
+	return ""
+}
+
+// unmark drops a marker that follows a marker, as in "Answer: A: 5".
+func unmark(line string) string {
+	for range 4 {
+		if end := lastMarker(line); end >= 0 && startsLine(line[:markerStart(line)]) {
+			line = trimStatement(line[end:])
+			continue
+		}
+		break
+	}
+	return line
+}
+
+// markerStart is where the first word of a line's marker may begin.
+func markerStart(line string) int {
+	return len(line) - len(strings.TrimLeft(line, " \t*_>#`-"))
+}
+
+// sentence cuts at a full stop that a capital letter follows.
+func sentence(line string) string {
+	for i := 0; i+2 < len(line); i++ {
+		if line[i] != '.' || line[i+1] != ' ' {
+			continue
+		}
+		// "B. Paris" is one statement.
+		if i <= 2 {
+			continue
+		}
+		rest := strings.TrimLeft(line[i+1:], " ")
+		if r, _ := utf8.DecodeRuneInString(rest); unicode.IsUpper(r) {
+			return trimStatement(line[:i])
+		}
+	}
+	return line
+}
+
+// trimStatement drops white space, markdown, mathematics delimiters and closing
+// punctuation around a statement. A closing ! stays: it may be a factorial.
+func trimStatement(s string) string {
+	for {
+		before := len(s)
+		s = strings.TrimFunc(s, func(r rune) bool {
+			return unicode.IsSpace(r) || r == '*' || r == '_' || r == '`' || r == '"' || r == '“' || r == '”'
+		})
+		s = strings.TrimRight(s, ".,;:")
+		for _, pair := range [][2]string{{`\[`, `\]`}, {`\(`, `\)`}, {"$$", "$$"}, {"$", "$"}} {
+			if len(s) >= len(pair[0])+len(pair[1]) && strings.HasPrefix(s, pair[0]) && strings.HasSuffix(s, pair[1]) {
+				s = s[len(pair[0]) : len(s)-len(pair[1])]
+			}
+		}
+		s = strings.TrimPrefix(s, "$$")
+		if len(s) == before {
+			return s
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"math/big"
+	"strings"
+
+	"github.com/stillhouse-data/stillhouse/datasets/internal/options"
+)
+
+// DefaultTolerance is how far a decimal may be from a gold that is no whole
+// number: 1e-5 times the smaller of 1 and the gold. 0.333333 meets 1/3 and
+// 0.3333 does not; a whole gold is met exactly.
+const DefaultTolerance = 1e-5
+
+// newMath makes the verifier of results: numbers and what is made of them.
+//
+// The answer is read from its final statement: the last \boxed{}, else what
+// follows the last marker, else a last line that is nothing but a value. The
+// gold is read the same way, or whole where it has no marker. Gold and answer
+// are not symmetric; see meetsNumber for percent signs, scale words and units.
+// A point is the decimal point and a comma separates thousands or elements:
+// 1.234,5 and 3,14 as decimals are not read. What is not read is unknown.
+//
+// Option: tolerance (default 1e-5, at least 0 and below 1).
+func newMath(o *options.Set) *guarded {
+	tolerance := o.Float("tolerance", DefaultTolerance)
+	if tolerance < 0 || tolerance >= 1 {
+		o.Fail("tolerance", "want at least 0 and below 1, got %v", tolerance)
+		tolerance = 0
+	}
+	m := &mathVerifier{tolerance: new(big.Rat).SetFloat64(tolerance)}
+	return &guarded{"math", "1", m.judge}
+}
+
+type mathVerifier struct{ tolerance *big.Rat }
+
+func (m *mathVerifier) judge(_ context.Context, in Input) finding {
+	if in.Gold == nil || strings.TrimSpace(*in.Gold) == "" {
+		return unknown("no gold answer")
+	}
+	gold := goldStatement(*in.Gold)
+	statement, ok := answerStatement(in.Content)
+	if !ok {
+		return unknown("no final statement")
+	}
+	return m.compare(gold, statement).saw(statement)
+}
+
+// compare judges one statement against the gold's.
+func (m *mathVerifier) compare(gold, statement string) finding {
+	if letter, ok := readLetter(gold); ok {
+		given, ok := readLetter(statement)
+		if !ok {
+			return unknown("final statement not readable")
+		}
+		return finding{verdict: verdictOf(given == letter), reason: reasonOf(given == letter)}
+	}
+	want, goldErr := readValue(gold)
+	got, err := readValue(statement)
+	switch {
+	case (goldErr != nil || err != nil) && sameText(gold, statement):
+		return finding{verdict: "pass", reason: "same text"}
+	case errors.Is(goldErr, errTooLarge) || errors.Is(err, errTooLarge):
+		return unknown("too large to compare")
+	case goldErr != nil:
+		return unknown("gold not readable")
+	case err != nil:
+		return unknown("final statement not readable")
+	}
+	j := meets(want, got, m.tolerance)
+	return finding{verdict: j.verdict, reason: j.reason}
+}
+
+// goldStatement is the gold's own final statement, or all of it.
+func goldStatement(gold string) string {
+	if s, how := finalStatement(gold); how != "" {
+		return trimStatement(s)
+	}
+	return trimStatement(gold)
+}
+
+// answerStatement is what the answer says last, and whether it says anything.
+// A last line counts only where it is one value without working.
+func answerStatement(content string) (string, bool) {
+	s, how := finalStatement(content)
+	if how != "" {
+		s = trimStatement(s)
+		return s, s != ""
+	}
+	line := trimStatement(lastLine(content))
+	if line == "" || strings.Contains(line, "=") {
+		return "", false
+	}
+	if _, ok := readLetter(line); ok {
+		return line, true
+	}
+	_, err := readValue(line)
+	return line, err == nil
+}
+
+// sameText compares what could not be read: white space and LaTeX spacing
+// aside, the texts are equal. It must hold a letter or a digit.
+func sameText(a, b string) bool {
+	a, b = plainText(a), plainText(b)
+	return a == b && strings.ContainsFunc(a, func(r rune) bool { return isDigit(r) || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' || r > 0x7f })
+}
+
+var spacing = strings.NewReplacer(`\left`, "", `\right`, "", `\,`, "", `\!`, "", `\;`, "", `\ `, "", `\dfrac`, `\frac`, `\tfrac`, `\frac`, "$", "", "−", "-")
+
+func plainText(s string) string {
+	return strings.Join(strings.Fields(spacing.Replace(s)), "")
+}
+
+func verdictOf(equal bool) string {
+	if equal {
+		return "pass"
+	}
+	return "fail"
+}
+
+func reasonOf(equal bool) string {
+	if equal {
+		return "equal"
+	}
+	return "different"
+}
