@@ -209,7 +209,7 @@ func (b *build) refineReady(ctx workflow.Context) {
 		workflow.Go(ctx, func(ctx workflow.Context) {
 			var counts wire.RefineCounts
 			err := workflow.ExecuteActivity(pipelineOptions(ctx), wire.ActivityRefine, wire.RefineInput{
-				BuildRef: b.in.BuildRef, PlanKey: b.plan.Key, Shard: shard,
+				BuildRef: b.in.BuildRef, PlanKey: b.plan.Key, Shard: shard, Started: b.started,
 			}).Get(ctx, &counts)
 			b.inFlight--
 			b.finished++

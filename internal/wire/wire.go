@@ -247,8 +247,9 @@ type AskHeartbeat struct {
 // RefineInput checks, filters and merges one shard of tasks.
 type RefineInput struct {
 	BuildRef
-	PlanKey string `json:"plan_key"`
-	Shard   int    `json:"shard"`
+	PlanKey string    `json:"plan_key"`
+	Shard   int       `json:"shard"`
+	Started time.Time `json:"started"` // of the build: answers since then are its own
 }
 
 // RefineCounts counts what became of tasks and candidates.

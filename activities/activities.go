@@ -1,0 +1,144 @@
+// Package activities holds the side effects of a build: planning, asking,
+// refining and sealing. Each is safe to run again: what it writes is named by
+// content or by ask identity, and what a teacher was paid for is kept before
+// anything else is done with it.
+//
+// One prompt's walk: [Activities.Plan] makes tasks of the sources' rows and
+// writes them in shards; [Activities.AskShard] asks a teacher for what the
+// answer store does not hold and keeps it there; [Activities.RefineShard]
+// parses, checks, filters and merges what the store holds; [Activities.Seal]
+// writes the tables, the report and the version.
+package activities
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+
+	"github.com/stillhouse-data/stillhouse/datasets/catalog"
+	"github.com/stillhouse-data/stillhouse/internal/answers"
+	"github.com/stillhouse-data/stillhouse/internal/objstore"
+	"github.com/stillhouse-data/stillhouse/internal/sources"
+	"github.com/stillhouse-data/stillhouse/internal/wire"
+	"github.com/stillhouse-data/stillhouse/teachers"
+)
+
+// Activities is what one worker's activities share.
+type Activities struct {
+	Bucket  objstore.Bucket
+	Answers *answers.Store
+	Catalog *catalog.Catalog
+	TempDir string // absolute; for files on their way to the store
+	Log     *slog.Logger
+	// Lookup resolves the variables that hold keys; os.LookupEnv.
+	Lookup func(name string) (string, bool)
+	// Remote opens sources that lie in other stores, by s3:// URL.
+	Remote func(ctx context.Context, url string) ([]sources.File, error)
+	// Serve is told of every teacher queue that a plan made, so that a worker
+	// that serves all teachers opens it. May be nil.
+	Serve func(queue string)
+	// Stopping is closed when the worker begins to stop: no new ask is sent,
+	// and what is in flight has Drain to arrive.
+	Stopping <-chan struct{}
+	// Drain is how long answers in flight are waited for; default 10 s.
+	Drain time.Duration
+	// Trainers starts trainings; see handoff.go.
+	Trainers Trainers
+
+	mu       sync.Mutex
+	runtimes map[string]*runtime
+	clients  map[string]*teachers.Client
+	shards   shardCache
+}
+
+// Registry is the part of a worker that activities are registered with.
+type Registry interface {
+	RegisterActivityWithOptions(a any, options activity.RegisterOptions)
+}
+
+// RegisterPipeline registers everything but asking.
+func (a *Activities) RegisterPipeline(r Registry) {
+	for name, f := range map[string]any{
+		wire.ActivityPlan:    a.Plan,
+		wire.ActivityImport:  a.ImportRecorded,
+		wire.ActivityRefine:  a.RefineShard,
+		wire.ActivitySeal:    a.Seal,
+		wire.ActivityAbandon: a.AbandonBuild,
+		wire.ActivityPrepare: a.PrepareHandOff,
+		wire.ActivityLaunch:  a.LaunchTraining,
+		wire.ActivityFollow:  a.FollowTraining,
+	} {
+		r.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
+	}
+}
+
+// RegisterTeacher registers asking, on a worker of a teacher's queue.
+func (a *Activities) RegisterTeacher(r Registry) {
+	r.RegisterActivityWithOptions(a.AskShard, activity.RegisterOptions{Name: wire.ActivityAskShard})
+}
+
+// Close closes the clients of all teachers. No activity is running any more.
+func (a *Activities) Close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, c := range a.clients {
+		c.Close()
+	}
+	a.clients = nil
+}
+
+// errStopping ends an activity whose worker stops; it is retried elsewhere, or
+// here when the worker is back.
+var errStopping = errors.New("the worker is stopping; the activity goes on when a worker is back")
+
+// heartbeat beats for a running activity from its first moment until the
+// returned function is called. detail is asked at each beat.
+func heartbeat(ctx context.Context, every time.Duration, detail func() any) (stop func()) {
+	done := make(chan struct{})
+	var once sync.Once
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			activity.RecordHeartbeat(ctx, detail())
+			select {
+			case <-tick.C:
+			case <-done:
+				return
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return func() {
+		once.Do(func() { close(done) })
+		wg.Wait()
+	}
+}
+
+// beatEvery is how often activities heartbeat. Workers throttle what goes to
+// the server (worker.Options), so this bounds only how fresh a detail can be.
+const beatEvery = time.Second
+
+// noter is a heartbeat detail that work updates as it goes.
+type noter struct {
+	mu   sync.Mutex
+	text string
+}
+
+func (n *noter) set(text string) {
+	n.mu.Lock()
+	n.text = text
+	n.mu.Unlock()
+}
+
+func (n *noter) get() any {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text
+}

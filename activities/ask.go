@@ -1,0 +1,312 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/stillhouse-data/stillhouse/internal/answers"
+	"github.com/stillhouse-data/stillhouse/internal/wire"
+	"github.com/stillhouse-data/stillhouse/teachers"
+)
+
+const (
+	// defaultDrain is how long a stopping worker waits for answers in flight.
+	defaultDrain = 10 * time.Second
+	// unreachableAfter is how many asks must fail to connect, with no answer
+	// ever, before the teacher is given up: each has been tried several times.
+	unreachableAfter = 3
+	// classUnreachable is the stop of a teacher that never answered.
+	classUnreachable = "unreachable"
+)
+
+// AskShard asks a teacher for one batch of tasks: it looks up what is answered
+// already, asks for the rest, and returns once everything that came is in the
+// answer store's index. A row's failure is a record; only a failure of the
+// store or of the worker is an error.
+func (a *Activities) AskShard(ctx context.Context, in wire.AskInput) (*wire.AskOutput, error) {
+	w := &askWork{a: a, in: in}
+	defer heartbeat(ctx, beatEvery, w.detail)()
+	out, err := w.run(ctx)
+	return out, final(err)
+}
+
+// askWork is one AskShard at work.
+type askWork struct {
+	a       *Activities
+	in      wire.AskInput
+	teacher *teacher
+	client  *teachers.Client
+
+	mu      sync.Mutex
+	total   int
+	counts  wire.AskCounts
+	stopped *wire.TeacherFailed
+	refused int // asks that could not connect
+}
+
+func (w *askWork) detail() any {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	beat := wire.AskHeartbeat{Counts: w.counts, Total: w.total}
+	if w.client != nil {
+		beat.Waiting = w.client.State().Why
+	}
+	return beat
+}
+
+func (w *askWork) run(ctx context.Context) (*wire.AskOutput, error) {
+	rt, plan, err := w.a.planned(ctx, w.in.BuildRef, w.in.PlanKey)
+	if err != nil {
+		return nil, err
+	}
+	t := rt.teachers[w.in.Teacher]
+	if t == nil {
+		return nil, invalidRecipe("teacher %s is not in the recipe", w.in.Teacher)
+	}
+	b, err := rt.batch(plan, w.in.Teacher, w.in.Batch)
+	if err != nil {
+		return nil, err
+	}
+	tasks, err := w.a.tasks(ctx, plan, b.shard)
+	if err != nil {
+		return nil, err
+	}
+	var asks []asked
+	for i := b.start; i < b.end; i++ {
+		more, err := t.asks(&tasks[i], plan.Samples)
+		if err != nil {
+			return nil, err
+		}
+		asks = append(asks, more...)
+	}
+	missing, err := w.lookup(ctx, asks)
+	if err != nil {
+		return nil, err
+	}
+	if t.config == nil {
+		// What a recorded teacher's files do not hold, nobody can be asked for.
+		w.counts.Failed += int64(len(missing))
+	} else if err := w.askAll(ctx, t, missing); err != nil {
+		return nil, err
+	}
+	return &wire.AskOutput{Counts: w.counts, Through: b.through, Stopped: w.stopped}, nil
+}
+
+// lookup counts what is answered already and gives back what is not.
+func (w *askWork) lookup(ctx context.Context, asks []asked) ([]asked, error) {
+	keys := make([]answers.Ask, len(asks))
+	for i := range asks {
+		keys[i] = asks[i].ask
+	}
+	known, err := w.a.Answers.Answered(ctx, keys)
+	if err != nil {
+		return nil, fmt.Errorf("look up answers: %w", err)
+	}
+	missing := asks[:0:0]
+	for i := range asks {
+		if !known[i] {
+			missing = append(missing, asks[i])
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.total = len(asks)
+	w.counts.Asks = int64(len(asks))
+	w.counts.Reused = int64(len(asks) - len(missing))
+	return missing, nil
+}
+
+// askAll sends the missing asks and keeps what comes. It returns an error only
+// where the batch has to run again: what has arrived by then is kept.
+func (w *askWork) askAll(ctx context.Context, t *teacher, missing []asked) error {
+	if len(missing) == 0 {
+		return nil
+	}
+	client, err := w.a.client(t)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	w.teacher, w.client = t, client
+	w.mu.Unlock()
+
+	// admit ends when no new ask may be sent; flight ends some seconds later,
+	// so that paid answers under way still arrive and are kept.
+	admit, stopAdmitting := context.WithCancel(ctx)
+	defer stopAdmitting()
+	flight, stopFlight := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopFlight()
+	defer w.a.onStop(admit, stopAdmitting, stopFlight)()
+
+	// The client holds the permits; a batch's asks all wait for theirs at once.
+	var wg sync.WaitGroup
+	errs := make(chan error, len(missing))
+	for i := range missing {
+		wg.Go(func() {
+			if err := w.askOne(admit, flight, &missing[i]); err != nil {
+				errs <- err
+				stopAdmitting()
+			}
+		})
+	}
+	wg.Wait()
+	close(errs)
+	if err := w.a.Answers.Flush(flush(ctx)); err != nil {
+		return fmt.Errorf("keep answers: %w", err)
+	}
+	if err := <-errs; err != nil {
+		return err
+	}
+	w.mu.Lock()
+	stopped := w.stopped != nil
+	w.mu.Unlock()
+	switch {
+	case stopped:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case admit.Err() != nil:
+		return errStopping
+	}
+	return nil
+}
+
+// flush gives the last write of a cancelled batch time to finish.
+func flush(ctx context.Context) context.Context { return context.WithoutCancel(ctx) }
+
+// onStop watches for the end of the activity or of its worker: it stops the
+// admission at once and the flight after the drain. The returned function ends
+// the watch.
+func (a *Activities) onStop(admit context.Context, stopAdmitting, stopFlight context.CancelFunc) (end func()) {
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		select {
+		case <-done:
+			return
+		case <-admit.Done():
+		case <-a.Stopping:
+			stopAdmitting()
+		}
+		drain := a.Drain
+		if drain == 0 {
+			drain = defaultDrain
+		}
+		timer := time.NewTimer(drain)
+		defer timer.Stop()
+		select {
+		case <-done:
+		case <-timer.C:
+			stopFlight()
+		}
+	})
+	return func() {
+		close(done)
+		wg.Wait()
+	}
+}
+
+// askOne asks once, makes what came durable and counts it. Its error is the
+// store's.
+func (w *askWork) askOne(admit, flight context.Context, ask *asked) error {
+	if w.isStopped() || admit.Err() != nil {
+		return nil
+	}
+	started := time.Now()
+	reply, err := w.client.Ask(teachers.WithAdmission(flight, admit), ask.request)
+	var failure *teachers.Error
+	switch {
+	case err == nil:
+		return w.keep(flight, ask, reply)
+	case !errors.As(err, &failure):
+		return fmt.Errorf("ask teacher %s: %w", w.teacher.spec.ID, err)
+	case failure.Class == teachers.ClassCancelled:
+		return nil
+	}
+	return w.keepFailure(flight, ask, failure, started)
+}
+
+func (w *askWork) isStopped() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.stopped != nil
+}
+
+// keep makes an answer durable, then reads it for the counts.
+func (w *askWork) keep(ctx context.Context, ask *asked, reply *teachers.Reply) error {
+	finish := ""
+	answer, perr := reply.Parse()
+	if perr == nil {
+		finish = answer.Finish
+	}
+	rec := &answers.Record{
+		Ask: ask.ask, Teacher: w.teacher.spec.ID, Model: w.teacher.spec.Model,
+		Complete: perr == nil, Finish: finish, Format: reply.Format, Raw: reply.Raw,
+		Status: reply.Status, Headers: reply.Headers, Started: reply.Started,
+		TTFT: reply.TTFT, Latency: reply.Latency, Attempts: int32(teachers.Requests(reply.Attempts)),
+	}
+	if perr != nil {
+		rec.ErrorClass, rec.ErrorText = teachers.ClassMalformed, perr.Error()
+	}
+	if err := w.a.Answers.Append(context.WithoutCancel(ctx), rec); err != nil {
+		return fmt.Errorf("keep an answer of teacher %s: %w", w.teacher.spec.ID, err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if perr != nil {
+		w.counts.Failed++
+		return nil
+	}
+	usage := usageOf(answer, ask.request.Body, len(reply.Raw))
+	w.counts.New++
+	w.counts.PromptTokens += usage.PromptTokens
+	w.counts.CompletionTokens += usage.CompletionTokens
+	if w.teacher.price == nil {
+		w.counts.Unpriced++
+	} else {
+		w.counts.CostMicros += w.teacher.price.Cost(usage)
+	}
+	return nil
+}
+
+// keepFailure records an ask that failed for good, and gives the teacher up
+// where every further ask would fail the same way.
+func (w *askWork) keepFailure(ctx context.Context, ask *asked, failure *teachers.Error, started time.Time) error {
+	w.mu.Lock()
+	if failure.Class == teachers.ClassNetwork {
+		w.refused++
+	}
+	if w.stopped == nil {
+		switch {
+		case failure.StopsTeacher():
+			w.stopped = &wire.TeacherFailed{Class: failure.Class, Text: bounded(failure.Error())}
+		case w.refused >= unreachableAfter && w.client.State().Done == 0:
+			w.stopped = &wire.TeacherFailed{Class: classUnreachable, Text: bounded(failure.Error())}
+		}
+	}
+	w.counts.Failed++
+	w.mu.Unlock()
+
+	rec := &answers.Record{
+		Ask: ask.ask, Teacher: w.teacher.spec.ID, Model: w.teacher.spec.Model,
+		Raw: failure.Partial, Status: failure.Status, Started: started,
+		Latency: time.Since(started), Attempts: int32(max(teachers.Requests(failure.Attempts), 1)),
+		ErrorClass: failure.Class, ErrorText: bounded(failure.Error()),
+	}
+	if err := w.a.Answers.Append(context.WithoutCancel(ctx), rec); err != nil {
+		return fmt.Errorf("keep a failure of teacher %s: %w", w.teacher.spec.ID, err)
+	}
+	return nil
+}
+
+// bounded cuts an error's text to what history and tables may hold.
+func bounded(s string) string {
+	const most = 1000
+	if len(s) > most {
+		return s[:most] + "…"
+	}
+	return s
+}

@@ -1,0 +1,134 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"github.com/stillhouse-data/stillhouse/datasets"
+	"github.com/stillhouse-data/stillhouse/datasets/parquetio"
+	"github.com/stillhouse-data/stillhouse/internal/objstore"
+	"github.com/stillhouse-data/stillhouse/internal/sources"
+	"github.com/stillhouse-data/stillhouse/internal/wire"
+)
+
+// ReadOptions are how prompt files are read, everywhere.
+func ReadOptions() sources.Options { return sources.Options{OpenParquet: parquetio.Maps} }
+
+// Plan reads the sources, makes tasks of them and writes them in shards. Over
+// the same recipe and sources it writes the same keys.
+func (a *Activities) Plan(ctx context.Context, ref wire.BuildRef) (*wire.PlanOutput, error) {
+	var note noter
+	defer heartbeat(ctx, beatEvery, note.get)()
+	out, err := a.plan(ctx, ref, note.set)
+	return out, final(err)
+}
+
+func (a *Activities) plan(ctx context.Context, ref wire.BuildRef, beat func(string)) (*wire.PlanOutput, error) {
+	rt, err := a.runtime(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	files, err := a.promptFiles(ctx, rt)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(a.TempDir, "plan-*")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	sink := func(ctx context.Context, s Shard, tasks []datasets.Task) (Shard, error) {
+		name := fmt.Sprintf("%04d-%07d", s.Cell, s.Seq)
+		out, err := newStageFile[datasets.Task](dir)
+		if err != nil {
+			return s, err
+		}
+		defer out.discard()
+		if err := out.write(tasks, func(t *datasets.Task) string { return t.TaskID }); err != nil {
+			return s, err
+		}
+		s.Key, err = out.upload(ctx, a.Bucket, ref.Dataset, ref.BuildID, stageTasks, name)
+		return s, err
+	}
+	plan, err := MakePlan(ctx, rt.recipe, files, ReadOptions(), dir, sink, beat)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(plan)
+	if err != nil {
+		return nil, err
+	}
+	key := stageKey(ref.Dataset, ref.BuildID, stagePlan, "plan", text, ".json")
+	if _, err := objstore.CreateOrSame(ctx, a.Bucket, key, text); err != nil {
+		return nil, fmt.Errorf("write the plan: %w", err)
+	}
+	out := &wire.PlanOutput{
+		Key: key, Tasks: plan.Tasks, Prompts: plan.Prompts, Duplicates: plan.Duplicates,
+		BadRows: plan.BadRows, Shards: len(plan.Shards),
+	}
+	for i := range rt.recipe.Teachers {
+		t := rt.teachers[rt.recipe.Teachers[i].ID]
+		tp := teacherPlan(t, plan)
+		if a.Serve != nil {
+			a.Serve(tp.Queue)
+		}
+		out.Teachers = append(out.Teachers, tp)
+	}
+	return out, nil
+}
+
+// teacherPlan sizes a teacher's window: two batches' worth of asks for each
+// request that may be in flight, so that no permit waits for a batch.
+func teacherPlan(t *teacher, plan *Plan) wire.TeacherPlan {
+	tp := wire.TeacherPlan{
+		ID: t.spec.ID, Queue: wire.TeacherQueue(t.spec.ID, t.endpoint),
+		Batches: len(plan.batches(t.spec.ID)), Asks: plan.asks(t.spec.ID), Recorded: t.config == nil,
+	}
+	concurrency := 256 // recorded answers are only looked up
+	if t.config != nil {
+		concurrency = t.spec.Limits.Concurrency
+	}
+	perBatch := plan.BatchTasks * plan.Samples
+	tp.Window = min(max(2*concurrency/perBatch+2, 3), mostBatches)
+	return tp
+}
+
+// mostBatches bounds a teacher's batches in flight.
+const mostBatches = 100
+
+// promptFiles opens a build's prompt files from the store.
+func (a *Activities) promptFiles(ctx context.Context, rt *runtime) ([][]sources.File, error) {
+	out := make([][]sources.File, len(rt.sources.Prompts))
+	for i, list := range rt.sources.Prompts {
+		files, err := a.openSources(ctx, list)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = files
+	}
+	return out, nil
+}
+
+func (a *Activities) openSources(ctx context.Context, list []SourceFile) ([]sources.File, error) {
+	var out []sources.File
+	for _, f := range list {
+		if f.URL == "" {
+			out = append(out, StoredFile(a.Bucket, f.Key, f.Name, f.Size, f.SHA256))
+			continue
+		}
+		if a.Remote == nil {
+			return nil, badSource("%s: this worker reads no other stores", f.URL)
+		}
+		found, err := a.Remote(ctx, f.URL)
+		if err != nil {
+			return nil, err
+		}
+		if len(found) != 1 || found[0].Size != f.Size || found[0].SHA256 != f.SHA256 {
+			return nil, badSource("%s changed since the build was started; start the build again to read it as it is now", f.URL)
+		}
+		out = append(out, found[0])
+	}
+	return out, nil
+}

@@ -1,0 +1,171 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"sync/atomic"
+	"time"
+
+	"github.com/stillhouse-data/stillhouse/internal/answers"
+	"github.com/stillhouse-data/stillhouse/internal/chat"
+	"github.com/stillhouse-data/stillhouse/internal/sources"
+	"github.com/stillhouse-data/stillhouse/internal/wire"
+	"github.com/stillhouse-data/stillhouse/teachers"
+)
+
+// formatRecorded is the raw form of a recorded answer: recordedAnswer as JSON.
+const formatRecorded = "recorded"
+
+// A recordedAnswer is what a recorded teacher's row says.
+type recordedAnswer struct {
+	Content          *string `json:"content"`
+	Reasoning        *string `json:"reasoning,omitempty"`
+	Finish           string  `json:"finish"`
+	Model            string  `json:"model,omitempty"`
+	CompletionTokens *int64  `json:"completion_tokens,omitempty"`
+}
+
+// ImportRecorded brings a recorded teacher's answers into the answer store,
+// where asking finds them like any other. Rows that hold no answer are counted.
+func (a *Activities) ImportRecorded(ctx context.Context, in wire.ImportInput) (*wire.ImportOutput, error) {
+	w := &importWork{a: a}
+	defer heartbeat(ctx, beatEvery, func() any { return w.rows.Load() })()
+	out, err := w.run(ctx, in)
+	return out, final(err)
+}
+
+type importWork struct {
+	a        *Activities
+	teacher  *teacher
+	rows     atomic.Int64
+	bad      int64
+	samples  int
+	perAsked map[string]int // samples so far by prompt; only where several are asked
+}
+
+func (w *importWork) run(ctx context.Context, in wire.ImportInput) (*wire.ImportOutput, error) {
+	rt, err := w.a.runtime(ctx, in.BuildRef)
+	if err != nil {
+		return nil, err
+	}
+	w.teacher = rt.teachers[in.Teacher]
+	w.samples = rt.recipe.Ask.Samples.Max
+	w.perAsked = map[string]int{}
+	mapper, err := sources.NewAnswerMapper(w.teacher.spec)
+	if err != nil {
+		return nil, invalidRecipe("teacher %s: %v", in.Teacher, err)
+	}
+	files, err := w.a.openSources(ctx, rt.sources.Recorded[in.Teacher])
+	if err != nil {
+		return nil, err
+	}
+	added, err := w.a.Answers.Import(ctx, w.teacher.endpoint, w.records(ctx, files, mapper))
+	if err != nil {
+		return nil, fmt.Errorf("import the answers of teacher %s: %w", in.Teacher, err)
+	}
+	return &wire.ImportOutput{Rows: w.rows.Load(), Added: int64(added), BadRows: w.bad}, nil
+}
+
+func (w *importWork) records(ctx context.Context, files []sources.File, mapper *sources.AnswerMapper) iter.Seq2[*answers.Record, error] {
+	return func(yield func(*answers.Record, error) bool) {
+		for _, f := range files {
+			for row, err := range sources.Rows(ctx, f, ReadOptions()) {
+				w.rows.Add(1)
+				var prompt chat.Prompt
+				var list []sources.RecordedAnswer
+				if err == nil {
+					prompt, list, err = mapper.Answers(row)
+				}
+				var rowError *sources.RowError
+				if errors.As(err, &rowError) {
+					w.bad++
+					continue
+				}
+				if err != nil {
+					yield(nil, fmt.Errorf("read %s: %w", f.Name, err))
+					return
+				}
+				for i := range list {
+					rec, err := w.record(&prompt, &list[i])
+					if err != nil || rec != nil {
+						if !yield(rec, err) {
+							return
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// record is the answer store's form of a recorded answer; nil where the asks
+// of this build have no place for it.
+func (w *importWork) record(prompt *chat.Prompt, r *sources.RecordedAnswer) (*answers.Record, error) {
+	sample := 0
+	if w.samples > 1 {
+		id, err := prompt.ID()
+		if err != nil {
+			return nil, err
+		}
+		if sample = w.perAsked[id]; sample >= w.samples {
+			return nil, nil
+		}
+		w.perAsked[id]++
+	}
+	raw, err := json.Marshal(recordedAnswer{r.Content, r.Reasoning, r.Finish, r.Model, r.CompletionTokens})
+	if err != nil {
+		return nil, err
+	}
+	return &answers.Record{
+		Ask: recordedAsk(w.teacher.endpoint, prompt, sample), Teacher: w.teacher.spec.ID, Model: w.teacher.spec.Model,
+		Complete: true, Finish: r.Finish, Format: formatRecorded, Raw: raw, Started: time.Unix(0, 0).UTC(), Attempts: 1,
+	}, nil
+}
+
+// parse reads a record's raw answer with today's parser.
+func parse(rec *answers.Record) (*teachers.Answer, error) {
+	if rec.Format != formatRecorded {
+		return teachers.Parse(rec.Format, rec.Raw)
+	}
+	var r recordedAnswer
+	if err := json.Unmarshal(rec.Raw, &r); err != nil {
+		return nil, fmt.Errorf("recorded answer: %w", err)
+	}
+	answer := &teachers.Answer{
+		Message: chat.Message{Role: chat.RoleAssistant, Content: r.Content, ReasoningContent: r.Reasoning},
+		Finish:  r.Finish, Model: r.Model,
+	}
+	if r.Reasoning != nil {
+		answer.ReasoningField = formatRecorded
+	}
+	if r.CompletionTokens != nil {
+		answer.Usage = &chat.Usage{CompletionTokens: *r.CompletionTokens}
+	}
+	return answer, nil
+}
+
+// usageOf is the answer's usage, or an estimate from its bytes where the
+// endpoint sent none.
+func usageOf(answer *teachers.Answer, request []byte, raw int) chat.Usage {
+	if answer.Usage != nil {
+		return *answer.Usage
+	}
+	n := 0
+	if c := answer.Message.Content; c != nil {
+		n += len(*c)
+	}
+	if r := answer.Message.ReasoningContent; r != nil {
+		n += len(*r)
+	}
+	for _, call := range answer.Message.ToolCalls {
+		n += len(call.Name) + len(call.Arguments)
+	}
+	return chat.Usage{
+		PromptTokens:     teachers.EstimateTokens(int64(len(request))),
+		CompletionTokens: teachers.EstimateTokens(int64(min(n, raw))),
+		Estimated:        true,
+	}
+}

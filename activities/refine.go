@@ -1,0 +1,349 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/stillhouse-data/stillhouse/datasets"
+	"github.com/stillhouse-data/stillhouse/datasets/merge"
+	"github.com/stillhouse-data/stillhouse/datasets/verify"
+	"github.com/stillhouse-data/stillhouse/internal/answers"
+	"github.com/stillhouse-data/stillhouse/internal/chat"
+	"github.com/stillhouse-data/stillhouse/internal/recipe"
+	"github.com/stillhouse-data/stillhouse/internal/wire"
+	"github.com/stillhouse-data/stillhouse/teachers"
+)
+
+// refineChunk is how many tasks' answers are in memory at once.
+const refineChunk = 32
+
+// A refinedTask is a task with all of its candidates, judged and merged. The
+// candidates' messages hold the answer alone; the seal puts the prompt back.
+type refinedTask struct {
+	Task       datasets.Task        `json:"task"`
+	Status     string               `json:"status"`
+	Candidates []datasets.Candidate `json:"candidates"`
+	Fresh      []bool               `json:"fresh"` // by candidate: bought since the build started
+}
+
+func (r *refinedTask) fresh(i int) bool { return i < len(r.Fresh) && r.Fresh[i] }
+
+// Classes of candidates that were never asked.
+const (
+	classNotAsked    = "not_asked"
+	classNotRecorded = "not_recorded"
+)
+
+// RefineShard parses, checks, filters and merges the candidates of one shard.
+// It asks nobody: it is a function of the recipe, the tasks and the answers
+// that the store's index names.
+func (a *Activities) RefineShard(ctx context.Context, in wire.RefineInput) (*wire.RefineCounts, error) {
+	var note noter
+	defer heartbeat(ctx, beatEvery, note.get)()
+	counts, err := a.refineShard(ctx, in)
+	return counts, final(err)
+}
+
+func (a *Activities) refineShard(ctx context.Context, in wire.RefineInput) (*wire.RefineCounts, error) {
+	rt, plan, err := a.planned(ctx, in.BuildRef, in.PlanKey)
+	if err != nil {
+		return nil, err
+	}
+	tasks, err := a.tasks(ctx, plan, in.Shard)
+	if err != nil {
+		return nil, err
+	}
+	out, err := newStageFile[refinedTask](a.TempDir)
+	if err != nil {
+		return nil, err
+	}
+	defer out.discard()
+	var counts wire.RefineCounts
+	for start := 0; start < len(tasks); start += refineChunk {
+		chunk := tasks[start:min(start+refineChunk, len(tasks))]
+		refined, err := a.refine(ctx, rt, plan.Samples, in.Started, chunk)
+		if err != nil {
+			return nil, err
+		}
+		for i := range refined {
+			tally(&counts, &refined[i])
+		}
+		if err := out.write(refined, func(t *refinedTask) string { return t.Task.TaskID }); err != nil {
+			return nil, err
+		}
+	}
+	name := fmt.Sprintf("%07d", in.Shard)
+	_, err = out.upload(ctx, a.Bucket, in.Dataset, in.BuildID, stageRefined, name)
+	return &counts, err
+}
+
+func tally(counts *wire.RefineCounts, t *refinedTask) {
+	counts.Tasks++
+	for i := range t.Candidates {
+		c := &t.Candidates[i]
+		counts.Candidates++
+		if c.Accepted {
+			counts.Accepted++
+		}
+		if c.Selected {
+			counts.Selected++
+		}
+	}
+}
+
+// refine makes, judges and merges the candidates of some tasks of one cell.
+func (a *Activities) refine(ctx context.Context, rt *runtime, samples int, since time.Time, tasks []datasets.Task) ([]refinedTask, error) {
+	out := make([]refinedTask, len(tasks))
+	for i := range tasks {
+		out[i] = refinedTask{Task: tasks[i], Status: datasets.StatusUnanswered}
+	}
+	for _, id := range tasks[0].Route {
+		t := rt.teachers[id]
+		if t == nil {
+			return nil, invalidRecipe("teacher %s is not in the recipe", id)
+		}
+		var asks []answers.Ask
+		var all []asked
+		for i := range tasks {
+			list, err := t.asks(&tasks[i], samples)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, list...)
+		}
+		for i := range all {
+			asks = append(asks, all[i].ask)
+		}
+		records, err := a.Answers.Lookup(ctx, asks)
+		if err != nil {
+			return nil, fmt.Errorf("look up the answers of teacher %s: %w", id, err)
+		}
+		for i := range all {
+			task := &out[i/samples]
+			task.Candidates = append(task.Candidates, candidate(t, &task.Task, &all[i], records[i]))
+			task.Fresh = append(task.Fresh, records[i] != nil && !records[i].Started.Before(since))
+		}
+	}
+	for i := range out {
+		if err := rt.judge(ctx, &out[i]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// candidate is what is known of one ask.
+func candidate(t *teacher, task *datasets.Task, ask *asked, rec *answers.Record) datasets.Candidate {
+	c := datasets.Candidate{
+		SampleID: datasets.SampleID(task.TaskID, t.spec.ID, ask.ask.ID),
+		TaskID:   task.TaskID, PromptID: task.PromptID, Domain: task.Domain, Effort: task.Effort, Split: task.Split,
+		Teacher: t.spec.ID, ModelAsked: t.spec.Model, AskID: ask.ask.ID, SampleIndex: int32(ask.ask.Sample),
+		ParamsAsked: "{}", Gold: task.Gold, Meta: optional(task.Meta), Licence: optional(t.spec.Terms.Licence),
+		Tools: optional(task.Prompt.Tools),
+	}
+	for _, im := range task.Prompt.Images {
+		c.Images = append(c.Images, datasets.Image{Digest: im.Digest, MediaType: im.MediaType, Key: im.Key})
+	}
+	if ask.request != nil {
+		c.ParamsAsked = ask.request.ParamsText
+	}
+	if rec == nil {
+		class := classNotAsked
+		if t.config == nil {
+			class = classNotRecorded
+		}
+		c.Error = &class
+		return c
+	}
+	c.Attempts = rec.Attempts
+	if rec.Format != formatRecorded {
+		c.LatencyMS = millis(rec.Latency.Milliseconds())
+	}
+	if !rec.Complete {
+		c.Error, c.ErrorText = &rec.ErrorClass, optional(rec.ErrorText)
+		return c
+	}
+	answer, err := parse(rec)
+	if err != nil {
+		class, text := teachers.ClassMalformed, bounded(err.Error())
+		c.Error, c.ErrorText = &class, &text
+		return c
+	}
+	if rec.TTFT > 0 {
+		c.TTFTMS = millis(rec.TTFT.Milliseconds())
+	}
+	answered(&c, t, ask, rec, answer)
+	return c
+}
+
+// answered fills in what an answer says.
+func answered(c *datasets.Candidate, t *teacher, ask *asked, rec *answers.Record, answer *teachers.Answer) {
+	message := answer.Message
+	message.Train = true
+	c.Messages = []chat.Message{message}
+	c.FinishReason = &answer.Finish
+	c.ModelAnswered = optional(answer.Model)
+	c.ReasoningField = optional(answer.ReasoningField)
+	c.ArgsValid = answer.ArgsValid
+	c.Flags = answer.Flags
+	if t.config == nil && answer.Usage == nil {
+		return
+	}
+	var request []byte
+	if ask.request != nil {
+		request = ask.request.Body
+	}
+	usage := usageOf(answer, request, len(rec.Raw))
+	c.CompletionTokens, c.UsageEstimated = &usage.CompletionTokens, usage.Estimated
+	if t.config == nil {
+		return
+	}
+	c.PromptTokens, c.CachedTokens = &usage.PromptTokens, &usage.CachedTokens
+	c.CacheWriteTokens, c.ReasoningTokens = &usage.CacheWriteTokens, &usage.ReasoningTokens
+	if t.price != nil {
+		cost, id := t.price.Cost(usage), t.price.ID()
+		c.CostMicros, c.PriceID = &cost, &id
+	}
+}
+
+// judge gives a task's candidates their verdicts and reject reasons, and
+// chooses among those that are accepted.
+func (rt *runtime) judge(ctx context.Context, t *refinedTask) error {
+	var accepted []*datasets.Candidate
+	for i := range t.Candidates {
+		c := &t.Candidates[i]
+		if err := rt.judgeOne(ctx, &t.Task, c); err != nil {
+			return err
+		}
+		if c.Error == nil {
+			t.Status = datasets.StatusClean
+		}
+		if c.Accepted {
+			accepted = append(accepted, c)
+		}
+	}
+	for _, c := range rt.policy.Merge(&t.Task, accepted) {
+		c.Selected = true
+	}
+	return nil
+}
+
+func (rt *runtime) judgeOne(ctx context.Context, task *datasets.Task, c *datasets.Candidate) error {
+	env := environment{task: task, candidate: c}
+	applies := false
+	for _, k := range rt.checks {
+		match, err := env.match(k.when)
+		if err != nil {
+			return invalidRecipe("check %s: when: %v", k.verifier.Name(), err)
+		}
+		if !match {
+			continue
+		}
+		applies = true
+		if c.Answer() == nil {
+			continue
+		}
+		v := k.verifier.Verify(ctx, verify.Input{
+			Content: c.Content(), Gold: task.Gold, Tests: task.Tests, Prompt: &task.Prompt, Meta: task.Meta,
+		})
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		c.Verdicts = append(c.Verdicts, v)
+		if c.Extracted == nil {
+			c.Extracted = v.Extracted
+		}
+		if v.Score != nil {
+			c.Score = v.Score
+		}
+	}
+	c.Verdict = datasets.Combine(c.Verdicts)
+	env.candidateChanged()
+	for _, f := range rt.filters {
+		match, err := env.match(f.when)
+		if err != nil {
+			return invalidRecipe("filter %s: when: %v", f.filter.Name(), err)
+		}
+		if !match {
+			continue
+		}
+		if reason := f.filter.Reject(c); reason != "" {
+			c.RejectReasons = append(c.RejectReasons, reason)
+		}
+	}
+	if c.Accepted = merge.Accept(rt.accept, c, applies); !c.Accepted && len(c.RejectReasons) == 0 {
+		c.RejectReasons = []string{refusal(c)}
+	}
+	return nil
+}
+
+// refusal says why a candidate that no filter rejected is not accepted.
+func refusal(c *datasets.Candidate) string {
+	switch {
+	case c.Error != nil:
+		return "error:" + *c.Error
+	case c.Answer() == nil:
+		return "empty"
+	case c.Verdict == nil:
+		return "verdict:none"
+	}
+	return "verdict:" + *c.Verdict
+}
+
+// An environment gives a condition what it sees, made once and only if asked.
+type environment struct {
+	task      *datasets.Task
+	candidate *datasets.Candidate
+	env       *recipe.Env
+}
+
+func (e *environment) match(w *recipe.When) (bool, error) {
+	if w == nil {
+		return true, nil
+	}
+	if e.env == nil {
+		e.env = envOf(e.task, e.candidate)
+	}
+	return w.Match(*e.env)
+}
+
+// candidateChanged makes conditions see the verdict that was given since.
+func (e *environment) candidateChanged() { e.env = nil }
+
+func envOf(task *datasets.Task, c *datasets.Candidate) *recipe.Env {
+	env := &recipe.Env{
+		Domain: task.Domain, Effort: task.Effort, Group: task.Group,
+		Teacher: c.Teacher, Model: c.ModelAsked, Content: c.Content(), Sample: int(c.SampleIndex),
+		Meta: map[string]any{},
+	}
+	if task.Gold != nil {
+		env.Gold = *task.Gold
+	}
+	if task.Meta != "" {
+		_ = json.Unmarshal([]byte(task.Meta), &env.Meta) // written by us; absent where it is not
+	}
+	if m := c.Answer(); m != nil && m.ReasoningContent != nil {
+		env.Reasoning = *m.ReasoningContent
+	}
+	if c.FinishReason != nil {
+		env.Finish = *c.FinishReason
+	}
+	if c.CompletionTokens != nil {
+		env.CompletionTokens = int(*c.CompletionTokens)
+	}
+	if c.Verdict != nil {
+		env.Verdict = *c.Verdict
+	}
+	return env
+}
+
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func millis(n int64) *int64 { return &n }

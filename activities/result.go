@@ -1,0 +1,42 @@
+package activities
+
+// A BuildResult is what `build --json` ends with, and the result in the
+// build's record. Costs are at the recipe's prices.
+type BuildResult struct {
+	Dataset       string                   `json:"dataset"`
+	Version       int64                    `json:"version"` // 0: nothing is published
+	BuildID       string                   `json:"build_id"`
+	Manifest      string                   `json:"manifest"` // key, "" where nothing is published
+	Tasks         int64                    `json:"tasks"`
+	Asks          int64                    `json:"asks"`           // answers that the tasks need: teachers × samples
+	AnswersNew    int64                    `json:"answers_new"`    // bought by this build
+	AnswersReused int64                    `json:"answers_reused"` // were there, or recorded
+	Candidates    int64                    `json:"candidates"`
+	Accepted      int64                    `json:"accepted"`
+	Rejected      map[string]int64         `json:"rejected"` // by reason
+	Rows          map[string]int64         `json:"rows"`     // by split
+	Teachers      map[string]TeacherResult `json:"teachers"`
+	CostUSD       float64                  `json:"cost_usd"`      // spent by this build
+	UnpricedAsks  int64                    `json:"unpriced_asks"` // answers of this build whose price is not known
+	DurationS     float64                  `json:"duration_s"`
+	Unchanged     bool                     `json:"unchanged"` // version is the one that was there
+	Gates         []string                 `json:"gates,omitempty"`
+	Stopped       map[string]string        `json:"stopped,omitempty"` // teachers that could not be used, and why
+	Report        string                   `json:"report,omitempty"`  // key of report.json
+}
+
+// A TeacherResult counts one teacher's candidates, whichever build bought them.
+type TeacherResult struct {
+	Asks             int64   `json:"asks"`
+	Answers          int64   `json:"answers"`
+	Accepted         int64   `json:"accepted"`
+	PromptTokens     int64   `json:"prompt_tokens"`
+	CachedTokens     int64   `json:"cached_tokens"`
+	CompletionTokens int64   `json:"completion_tokens"`
+	ReasoningTokens  int64   `json:"reasoning_tokens"`
+	CostUSD          float64 `json:"cost_usd"`
+
+	micros int64
+}
+
+const microsPerUSD = 1e6

@@ -1,0 +1,308 @@
+package activities
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"github.com/stillhouse-data/stillhouse/datasets"
+	"github.com/stillhouse-data/stillhouse/datasets/filter"
+	"github.com/stillhouse-data/stillhouse/datasets/merge"
+	"github.com/stillhouse-data/stillhouse/datasets/verify"
+	"github.com/stillhouse-data/stillhouse/internal/answers"
+	"github.com/stillhouse-data/stillhouse/internal/chat"
+	"github.com/stillhouse-data/stillhouse/internal/objstore"
+	"github.com/stillhouse-data/stillhouse/internal/recipe"
+	"github.com/stillhouse-data/stillhouse/internal/wire"
+	"github.com/stillhouse-data/stillhouse/teachers"
+)
+
+const (
+	maxRecipe  = 1 << 20
+	maxSources = 64 << 20
+	maxPlan    = 256 << 20
+	// keptRuntimes bounds the builds that a worker holds ready.
+	keptRuntimes = 16
+)
+
+// A runtime is a recipe made ready to work: its teachers, checks and policy.
+// It is the same on every worker, and safe for concurrent use.
+type runtime struct {
+	recipe   *recipe.Recipe
+	sources  *Sources
+	teachers map[string]*teacher
+	checks   []check
+	filters  []step
+	policy   merge.Policy
+	accept   string
+
+	mu      sync.Mutex
+	plan    *Plan
+	planKey string
+	batches map[string][]batch
+}
+
+type check struct {
+	when     *recipe.When
+	verifier verify.Verifier
+}
+
+type step struct {
+	when   *recipe.When
+	filter filter.Filter
+}
+
+// A teacher is one of a recipe's teachers, ready to be asked.
+type teacher struct {
+	spec     *recipe.Teacher
+	config   *teachers.Config
+	endpoint string // identity, 32 hex digits
+	price    *teachers.Price
+
+	mu       sync.Mutex
+	builders map[string]*teachers.Builder // by effort
+}
+
+// newRuntime makes a recipe ready. The sources are needed for the identity of
+// recorded teachers.
+func newRuntime(r *recipe.Recipe, files *Sources, lookup func(string) (string, bool)) (*runtime, error) {
+	rt := &runtime{recipe: r, sources: files, teachers: map[string]*teacher{}, accept: r.Merge.Accept, batches: map[string][]batch{}}
+	for i := range r.Teachers {
+		t := newTeacher(&r.Teachers[i], files, lookup)
+		rt.teachers[t.spec.ID] = t
+	}
+	for i, c := range r.Check {
+		v, err := verify.New(c.Verifier, c.Options)
+		if err != nil {
+			return nil, invalidRecipe("check[%d]: %v", i, err)
+		}
+		rt.checks = append(rt.checks, check{when: c.When, verifier: v})
+	}
+	for i, f := range r.Filter {
+		ff, err := filter.New(f.Name, f.Options)
+		if err != nil {
+			return nil, invalidRecipe("filter[%d]: %v", i, err)
+		}
+		rt.filters = append(rt.filters, step{when: f.When, filter: ff})
+	}
+	order := make([]string, len(r.Teachers))
+	for i := range r.Teachers {
+		order[i] = r.Teachers[i].ID
+	}
+	policy, err := merge.New(r.Policy(), merge.Options{
+		PerTask: r.Merge.PerTask, TeacherOrder: order, AnswerDuplicates: r.Merge.AnswerDuplicates,
+	})
+	if err != nil {
+		return nil, invalidRecipe("merge: %v", err)
+	}
+	rt.policy = policy
+	return rt, nil
+}
+
+func newTeacher(spec *recipe.Teacher, files *Sources, lookup func(string) (string, bool)) *teacher {
+	t := &teacher{spec: spec, builders: map[string]*teachers.Builder{}}
+	if p := spec.Price; p != nil {
+		t.price = &teachers.Price{Input: p.Input, Output: p.Output, AsOf: string(p.AsOf), Source: p.Source}
+		if p.CachedInput != nil {
+			t.price.CachedInput = *p.CachedInput
+		}
+		if p.CacheWrite != nil {
+			t.price.CacheWrite = *p.CacheWrite
+		}
+	}
+	if spec.API == recipe.APIRecorded {
+		t.endpoint = teachers.EndpointIdentity(spec.API, "", recordedIdentity(spec, files))
+		return t
+	}
+	t.endpoint = teachers.EndpointIdentity(spec.API, spec.BaseURL, spec.Identity)
+	t.config = &teachers.Config{
+		ID: spec.ID, API: spec.API, BaseURL: spec.BaseURL, Model: spec.Model, Identity: spec.Identity,
+		Headers: spec.Headers, Price: t.price,
+		Limits: teachers.Limits{
+			Concurrency: spec.Limits.Concurrency, RPM: float64(spec.Limits.RPM),
+			FirstByte: spec.Limits.FirstByte, Idle: spec.Limits.Idle, Total: spec.Limits.Total,
+			MaxBytes: int64(spec.Limits.MaxBytes),
+		},
+	}
+	if name := spec.APIKeyEnv; name != "" {
+		t.config.Key = func() (string, error) {
+			if v, ok := lookup(name); ok && v != "" {
+				return v, nil
+			}
+			return "", fmt.Errorf("the variable %s, which api_key_env of teacher %s names, is not set on this worker", name, spec.ID)
+		}
+	}
+	return t
+}
+
+// recordedIdentity is what recorded answers are kept under: the recipe's
+// identity, or the files and how they are read.
+func recordedIdentity(spec *recipe.Teacher, files *Sources) string {
+	if spec.Identity != "" {
+		return spec.Identity
+	}
+	h := sha256.New()
+	fields, _ := json.Marshal(spec.Fields) // a struct of strings
+	h.Write(fields)
+	for _, f := range files.Recorded[spec.ID] {
+		fmt.Fprintf(h, "\x00%s\x00%s\x00%s", f.SHA256, f.URL, f.ETag)
+	}
+	return "recorded:" + hex.EncodeToString(h.Sum(nil))
+}
+
+// An asked is one ask of a task, with the request that would be sent.
+type asked struct {
+	ask     answers.Ask
+	request *teachers.Request // nil for a recorded teacher
+}
+
+// asks lists the asks of a task to this teacher, one per sample.
+func (t *teacher) asks(task *datasets.Task, samples int) ([]asked, error) {
+	out := make([]asked, samples)
+	for i := range out {
+		if t.config == nil {
+			out[i].ask = recordedAsk(t.endpoint, &task.Prompt, i)
+			continue
+		}
+		b, err := t.builder(task.Effort)
+		if err != nil {
+			return nil, err
+		}
+		req, err := b.Request(&task.Prompt, i)
+		if err != nil {
+			return nil, fmt.Errorf("teacher %s, task %s: %w", t.spec.ID, task.TaskID, err)
+		}
+		out[i] = asked{request: req, ask: answers.Identify(answers.Identity{
+			Endpoint: t.endpoint, Epoch: t.spec.Epoch, Body: req.Body, CapField: req.CapField, Cap: req.Cap,
+			Headers: req.AnswerHeaders, Images: req.Images, Sample: req.Sample,
+		})}
+	}
+	return out, nil
+}
+
+// recordedAsk is how a recorded answer is found: by the prompt's messages. The
+// system text stays out, as recordings seldom hold it.
+func recordedAsk(endpoint string, p *chat.Prompt, sample int) answers.Ask {
+	body := append([]byte(nil), `{"messages":`...)
+	body = chat.AppendMessages(body, p.Messages)
+	body = append(body, '}')
+	return answers.Identify(answers.Identity{Endpoint: endpoint, Body: body, Sample: sample})
+}
+
+func (t *teacher) builder(effort string) (*teachers.Builder, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if b := t.builders[effort]; b != nil {
+		return b, nil
+	}
+	b, err := teachers.NewBuilder(t.config, t.spec.ParamsFor(effort))
+	if err != nil {
+		return nil, invalidRecipe("teacher %s at effort %s: %v", t.spec.ID, effort, err)
+	}
+	t.builders[effort] = b
+	return b, nil
+}
+
+// runtime loads a build's recipe and sources from the store, once per worker.
+func (a *Activities) runtime(ctx context.Context, ref wire.BuildRef) (*runtime, error) {
+	key := ref.RecipeDigest + " " + ref.SourcesDigest
+	a.mu.Lock()
+	rt := a.runtimes[key]
+	a.mu.Unlock()
+	if rt != nil {
+		return rt, nil
+	}
+	rt, err := a.loadRuntime(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.runtimes == nil || len(a.runtimes) >= keptRuntimes {
+		a.runtimes = map[string]*runtime{}
+	}
+	a.runtimes[key] = rt
+	return rt, nil
+}
+
+func (a *Activities) loadRuntime(ctx context.Context, ref wire.BuildRef) (*runtime, error) {
+	raw, _, err := objstore.ReadAll(ctx, a.Bucket, recipeKey(ref.RecipeDigest), maxRecipe)
+	if err != nil {
+		return nil, fmt.Errorf("read the build's recipe: %w", err)
+	}
+	r, err := recipe.Parse(ref.Dataset+".yaml", raw)
+	if err != nil {
+		return nil, invalidRecipe("%v", err)
+	}
+	text, _, err := objstore.ReadAll(ctx, a.Bucket, sourcesKey(ref.SourcesDigest), maxSources)
+	if err != nil {
+		return nil, fmt.Errorf("read the build's list of sources: %w", err)
+	}
+	var files Sources
+	if err := json.Unmarshal(text, &files); err != nil {
+		return nil, fmt.Errorf("read the build's list of sources: %w", err)
+	}
+	return newRuntime(r, &files, a.Lookup)
+}
+
+// planned loads the plan of a build and gives it with its runtime.
+func (a *Activities) planned(ctx context.Context, ref wire.BuildRef, key string) (*runtime, *Plan, error) {
+	rt, err := a.runtime(ctx, ref)
+	if err != nil {
+		return nil, nil, err
+	}
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	if rt.planKey == key {
+		return rt, rt.plan, nil
+	}
+	text, _, err := objstore.ReadAll(ctx, a.Bucket, key, maxPlan)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the build's plan: %w", err)
+	}
+	var plan Plan
+	if err := json.Unmarshal(text, &plan); err != nil {
+		return nil, nil, fmt.Errorf("read the build's plan: %w", err)
+	}
+	rt.plan, rt.planKey, rt.batches = &plan, key, map[string][]batch{}
+	return rt, rt.plan, nil
+}
+
+// batch finds one batch of a teacher.
+func (rt *runtime) batch(plan *Plan, teacherID string, index int) (batch, error) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	list, ok := rt.batches[teacherID]
+	if !ok {
+		list = plan.batches(teacherID)
+		rt.batches[teacherID] = list
+	}
+	if index >= len(list) {
+		return batch{}, fmt.Errorf("teacher %s has %d batches in this plan, not %d", teacherID, len(list), index+1)
+	}
+	return list[index], nil
+}
+
+// client is the worker's one client of a teacher. It is shared by all builds
+// that ask the same teacher in the same way, so that its limits hold.
+func (a *Activities) client(t *teacher) (*teachers.Client, error) {
+	// Everything that the client is made from; a change gives another client.
+	id, err := json.Marshal([]any{t.spec.ID, t.endpoint, t.spec.BaseURL, t.spec.Model, t.spec.APIKeyEnv, t.spec.Headers, t.spec.Limits})
+	if err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if c := a.clients[string(id)]; c != nil {
+		return c, nil
+	}
+	if a.clients == nil {
+		a.clients = map[string]*teachers.Client{}
+	}
+	c := teachers.NewClient(t.config)
+	a.clients[string(id)] = c
+	return c, nil
+}

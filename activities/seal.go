@@ -1,0 +1,415 @@
+package activities
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stillhouse-data/stillhouse/datasets/catalog"
+	"github.com/stillhouse-data/stillhouse/datasets/report"
+	"github.com/stillhouse-data/stillhouse/internal/chat"
+	"github.com/stillhouse-data/stillhouse/internal/recipe"
+	"github.com/stillhouse-data/stillhouse/internal/version"
+	"github.com/stillhouse-data/stillhouse/internal/wire"
+)
+
+// Seal writes the tables and the report of a build and commits them as the
+// next version, unless nothing differs from the version before or a gate
+// fails. Running it again after any crash gives the same version.
+func (a *Activities) Seal(ctx context.Context, in wire.SealInput) (*wire.BuildOutput, error) {
+	var note noter
+	note.set("merging")
+	defer heartbeat(ctx, beatEvery, note.get)()
+	s := &seal{a: a, in: in, note: note.set}
+	out, err := s.run(ctx)
+	return out, final(err)
+}
+
+// seal is one Seal at work.
+type seal struct {
+	a      *Activities
+	in     wire.SealInput
+	note   func(string)
+	rt     *runtime
+	plan   *Plan
+	result BuildResult
+	report *report.Aggregator
+	spent  int64 // micro-dollars
+	passed map[string][2]int64
+}
+
+func (s *seal) run(ctx context.Context) (*wire.BuildOutput, error) {
+	var err error
+	if s.rt, s.plan, err = s.a.planned(ctx, s.in.BuildRef, s.in.PlanKey); err != nil {
+		return nil, err
+	}
+	s.begin()
+	dir, err := os.MkdirTemp(s.a.TempDir, "seal-*")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	t, err := s.write(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	s.count(t)
+	if s.result.Gates = s.failedGates(); len(s.result.Gates) == 0 {
+		if err := s.commit(ctx, t); err != nil {
+			return nil, err
+		}
+	}
+	return s.end(ctx)
+}
+
+func (s *seal) begin() {
+	s.result = BuildResult{
+		Dataset: s.in.Dataset, BuildID: s.in.BuildID, Tasks: s.plan.Tasks,
+		Rejected: map[string]int64{}, Rows: map[string]int64{}, Teachers: map[string]TeacherResult{},
+	}
+	s.passed = map[string][2]int64{}
+	var infos []report.TeacherInfo
+	for i := range s.rt.recipe.Teachers {
+		t := &s.rt.recipe.Teachers[i]
+		infos = append(infos, report.TeacherInfo{ID: t.ID, Model: t.Model, Priced: t.Price != nil, PriceNote: priceNote(t.Price)})
+		s.result.Teachers[t.ID] = TeacherResult{}
+	}
+	s.report = report.New(infos)
+	for _, st := range s.in.Streams {
+		if st.Stopped != nil {
+			if s.result.Stopped == nil {
+				s.result.Stopped = map[string]string{}
+			}
+			s.result.Stopped[st.Teacher] = st.Stopped.Text
+		}
+	}
+}
+
+func priceNote(p *recipe.Price) string {
+	if p == nil {
+		return ""
+	}
+	parts := []string{fmt.Sprintf("input %s, output %s USD per million tokens", dollars(p.Input), dollars(p.Output))}
+	if p.CachedInput != nil {
+		parts = append(parts, "cached input "+dollars(*p.CachedInput))
+	}
+	if p.Source != "" {
+		parts = append(parts, p.Source)
+	}
+	if p.AsOf != "" {
+		parts = append(parts, string(p.AsOf))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func dollars(v float64) string {
+	s := strconv.FormatFloat(v, 'f', -1, 64)
+	if _, decimals, _ := strings.Cut(s, "."); len(decimals) < 2 {
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	}
+	return s
+}
+
+// write merges the refined shards of all cells in the order of task ids, and
+// writes the tables.
+func (s *seal) write(ctx context.Context, dir string) (*tables, error) {
+	cells, err := s.cells(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t, err := newTables(dir)
+	if err != nil {
+		return nil, err
+	}
+	var n int64
+	for r, err := range mergeCells(cells) {
+		if err != nil {
+			return nil, errors.Join(err, t.close())
+		}
+		s.tally(&r)
+		restorePrompts(&r)
+		for i := range r.Candidates {
+			s.report.Add(&r.Candidates[i])
+		}
+		if err := t.add(&r); err != nil {
+			return nil, errors.Join(err, t.close())
+		}
+		if n++; n%4096 == 0 {
+			s.note(fmt.Sprintf("wrote %d of %d tasks", n, s.plan.Tasks))
+			if err := ctx.Err(); err != nil {
+				return nil, errors.Join(err, t.close())
+			}
+		}
+	}
+	if n != s.plan.Tasks {
+		return nil, errors.Join(fmt.Errorf("the refined shards hold %d tasks, and the plan says %d", n, s.plan.Tasks), t.close())
+	}
+	return t, t.close()
+}
+
+// cells are the refined tasks of each cell, in the order of their ids.
+func (s *seal) cells(ctx context.Context) ([]iter.Seq2[refinedTask, error], error) {
+	keys := make([]string, len(s.plan.Shards))
+	prefix := workPrefix(s.in.Dataset, s.in.BuildID, stageRefined)
+	for at, err := range s.a.Bucket.List(ctx, prefix, "") {
+		if err != nil {
+			return nil, err
+		}
+		number, _, _ := strings.Cut(strings.TrimPrefix(at.Key, prefix), "-")
+		i, err := strconv.Atoi(number)
+		// A refinement that ran twice left two files of the same tasks; the
+		// first in order is as good as the other.
+		if err == nil && i < len(keys) && keys[i] == "" {
+			keys[i] = at.Key
+		}
+	}
+	byCell := make([][]Shard, len(s.plan.Cells))
+	for i, shard := range s.plan.Shards {
+		if keys[i] == "" {
+			return nil, fmt.Errorf("shard %d was refined, but its file under %s is gone", i, prefix)
+		}
+		shard.Key = keys[i]
+		byCell[shard.Cell] = append(byCell[shard.Cell], shard)
+	}
+	cells := make([]iter.Seq2[refinedTask, error], len(byCell))
+	for i, shards := range byCell {
+		slices.SortFunc(shards, func(a, b Shard) int { return cmp.Compare(a.Seq, b.Seq) })
+		cells[i] = func(yield func(refinedTask, error) bool) {
+			for _, shard := range shards {
+				for r, err := range readStaged[refinedTask](ctx, s.a.Bucket, shard.Key) {
+					if !yield(r, err) || err != nil {
+						return
+					}
+				}
+			}
+		}
+	}
+	return cells, nil
+}
+
+// restorePrompts puts the prompt before each answer, which the stage leaves out.
+func restorePrompts(r *refinedTask) {
+	prompt := r.Task.Prompt.All()
+	for i := range r.Candidates {
+		c := &r.Candidates[i]
+		c.Messages = append(append(make([]chat.Message, 0, len(prompt)+len(c.Messages)), prompt...), c.Messages...)
+	}
+}
+
+// tally counts a task's candidates.
+func (s *seal) tally(r *refinedTask) {
+	for i := range r.Candidates {
+		c := &r.Candidates[i]
+		t := s.result.Teachers[c.Teacher]
+		s.result.Asks++
+		t.Asks++
+		s.result.Candidates++
+		if c.Error == nil {
+			t.Answers++
+			if r.fresh(i) {
+				s.result.AnswersNew++
+				if c.CostMicros == nil {
+					s.result.UnpricedAsks++
+				} else {
+					s.spent += *c.CostMicros
+				}
+			} else {
+				s.result.AnswersReused++
+			}
+		}
+		if c.Accepted {
+			s.result.Accepted++
+			t.Accepted++
+		}
+		for _, reason := range c.RejectReasons {
+			s.result.Rejected[reason]++
+		}
+		t.PromptTokens += number(c.PromptTokens)
+		t.CachedTokens += number(c.CachedTokens)
+		t.CompletionTokens += number(c.CompletionTokens)
+		t.ReasoningTokens += number(c.ReasoningTokens)
+		t.micros += number(c.CostMicros)
+		s.result.Teachers[c.Teacher] = t
+		if c.Verdict != nil {
+			s.passed[c.Domain] = judged(s.passed[c.Domain], *c.Verdict)
+		}
+	}
+}
+
+func number(n *int64) int64 {
+	if n == nil {
+		return 0
+	}
+	return *n
+}
+
+// count fills in what is known once all rows are written.
+func (s *seal) count(t *tables) {
+	for id, tr := range s.result.Teachers {
+		tr.CostUSD = float64(tr.micros) / microsPerUSD
+		s.result.Teachers[id] = tr
+	}
+	s.result.CostUSD = float64(s.spent) / microsPerUSD
+	s.result.Rows["train"] = t.train.rows
+	s.result.Rows["test"] = t.test.rows
+	s.result.DurationS = time.Since(s.in.Started).Seconds()
+}
+
+// commit publishes the tables, unless they are what is published already.
+func (s *seal) commit(ctx context.Context, t *tables) error {
+	var local []catalog.FileRef
+	for _, w := range t.all() {
+		refs, err := w.describe()
+		if err != nil {
+			return err
+		}
+		local = append(local, refs...)
+	}
+	v, parent, err := s.a.Catalog.Latest(ctx, s.in.Dataset)
+	if err != nil && !errors.Is(err, catalog.ErrUnknown) {
+		return fmt.Errorf("read the newest version: %w", err)
+	}
+	if parent != nil && parent.BuildID != s.in.BuildID && s.a.Catalog.Unchanged(parent, local) {
+		s.result.Version, s.result.Manifest, s.result.Unchanged = v.Number, v.Manifest, true
+		if i := slices.IndexFunc(parent.Reports, func(key string) bool { return strings.HasSuffix(key, "/report.json") }); i >= 0 {
+			s.result.Report = parent.Reports[i]
+		}
+		return nil
+	}
+	s.note("uploading")
+	var files []catalog.FileRef
+	for _, w := range t.all() {
+		refs, err := w.stage(ctx, s.a.Catalog, s.in.Dataset, s.in.BuildID)
+		if err != nil {
+			return err
+		}
+		files = append(files, refs...)
+	}
+	reports, err := s.putReports(ctx)
+	if err != nil {
+		return err
+	}
+	published, err := s.a.Catalog.Publish(ctx, s.manifest(files, reports))
+	if err != nil {
+		return err
+	}
+	s.result.Version, s.result.Manifest, s.result.Report = published.Number, published.Manifest, reports[0]
+	return nil
+}
+
+func (s *seal) manifest(files []catalog.FileRef, reports []string) catalog.Manifest {
+	r := s.rt.recipe
+	m := catalog.Manifest{
+		Dataset: s.in.Dataset, BuildID: s.in.BuildID, Files: files, Rejected: s.result.Rejected,
+		Recipe: recipeKey(s.in.RecipeDigest), RecipeDigest: s.in.RecipeDigest, Reports: reports,
+		Tool: "stillhouse " + version.Version, CostMicros: s.spent, Unpriced: s.result.UnpricedAsks,
+		DurationMS: time.Since(s.in.Started).Milliseconds(),
+		Counts: catalog.Counts{
+			Prompts: s.plan.Prompts, Tasks: s.plan.Tasks, Duplicates: s.plan.Duplicates, Asks: s.result.Asks,
+			AnswersNew: s.result.AnswersNew, AnswersReused: s.result.AnswersReused,
+			Failed:     s.result.Asks - s.result.AnswersNew - s.result.AnswersReused,
+			Candidates: s.result.Candidates, Accepted: s.result.Accepted,
+		},
+	}
+	for i, list := range s.rt.sources.Prompts {
+		for _, f := range list {
+			m.Sources = append(m.Sources, catalog.Source{Path: r.Prompts[i].Path, Key: f.Key, SHA256: f.SHA256, Bytes: f.Size})
+		}
+	}
+	for i := range r.Teachers {
+		m.Teachers = append(m.Teachers, s.manifestTeacher(&r.Teachers[i]))
+	}
+	return m
+}
+
+func (s *seal) manifestTeacher(t *recipe.Teacher) catalog.ManifestTeacher {
+	tr := s.result.Teachers[t.ID]
+	params := map[string]any{}
+	if len(t.Params) > 0 {
+		params["params"] = t.Params
+	}
+	if len(t.ParamsBy.Effort) > 0 {
+		params["params_by"] = map[string]any{"effort": t.ParamsBy.Effort}
+	}
+	mt := catalog.ManifestTeacher{
+		ID: t.ID, Model: t.Model, API: t.API, Identity: s.rt.teachers[t.ID].endpoint, Epoch: t.Epoch,
+		Terms: catalog.Terms{Licence: t.Terms.Licence, URL: t.Terms.URL, Training: t.Terms.Training},
+		Counts: catalog.TeacherCounts{
+			Asks: tr.Asks, Answers: tr.Answers, Accepted: tr.Accepted, PromptTokens: tr.PromptTokens,
+			CachedTokens: tr.CachedTokens, CompletionTokens: tr.CompletionTokens, ReasoningTokens: tr.ReasoningTokens,
+			CostMicros: tr.micros,
+		},
+	}
+	if text, err := json.Marshal(params); err == nil && len(params) > 0 {
+		mt.Params = text
+	}
+	if text, err := json.Marshal(t.Serves); err == nil && len(t.Serves) > 0 {
+		mt.Serves = text
+	}
+	return mt
+}
+
+// mergeCells yields the tasks of all cells in the order of their ids.
+func mergeCells(cells []iter.Seq2[refinedTask, error]) iter.Seq2[refinedTask, error] {
+	return func(yield func(refinedTask, error) bool) {
+		var h taskHeap
+		for _, cell := range cells {
+			next, stop := iter.Pull2(cell)
+			defer stop()
+			r, err, ok := next()
+			if err != nil {
+				yield(r, err)
+				return
+			}
+			if ok {
+				h = append(h, &cellHead{r, next})
+			}
+		}
+		heap.Init(&h)
+		for len(h) > 0 {
+			head := h[0]
+			if !yield(head.task, nil) {
+				return
+			}
+			r, err, ok := head.next()
+			switch {
+			case err != nil:
+				yield(r, err)
+				return
+			case ok:
+				head.task = r
+				heap.Fix(&h, 0)
+			default:
+				heap.Pop(&h)
+			}
+		}
+	}
+}
+
+type cellHead struct {
+	task refinedTask
+	next func() (refinedTask, error, bool)
+}
+
+// taskHeap orders cells by the id of their next task.
+type taskHeap []*cellHead
+
+func (h taskHeap) Len() int           { return len(h) }
+func (h taskHeap) Less(i, j int) bool { return h[i].task.Task.TaskID < h[j].task.Task.TaskID }
+func (h taskHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *taskHeap) Push(x any)        { *h = append(*h, x.(*cellHead)) }
+func (h *taskHeap) Pop() any {
+	old := *h
+	last := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return last
+}

@@ -1,0 +1,138 @@
+package activities
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+
+	"github.com/stillhouse-data/stillhouse/datasets"
+	"github.com/stillhouse-data/stillhouse/datasets/catalog"
+	"github.com/stillhouse-data/stillhouse/internal/objstore"
+	"github.com/stillhouse-data/stillhouse/internal/wire"
+)
+
+// failedGates lists the gates that the build did not pass, in words.
+func (s *seal) failedGates() []string {
+	var out []string
+	g := s.rt.recipe.Gates
+	rows := s.result.Rows["train"] + s.result.Rows["test"]
+	switch {
+	case rows < int64(g.MinRows):
+		out = append(out, fmt.Sprintf("min_rows: %d rows, and at least %d are wanted", rows, g.MinRows))
+	case rows == 0:
+		out = append(out, "no answer was accepted, so there is no row to publish")
+	}
+	domains := make([]string, 0, len(g.MinPassRate))
+	for d := range g.MinPassRate {
+		domains = append(domains, d)
+	}
+	sort.Strings(domains)
+	for _, d := range domains {
+		p := s.passed[d]
+		if p[1] == 0 {
+			out = append(out, fmt.Sprintf("min_pass_rate: nothing was judged in domain %s", d))
+		} else if rate := float64(p[0]) / float64(p[1]); rate < g.MinPassRate[d] {
+			out = append(out, fmt.Sprintf("min_pass_rate: %.1f %% of domain %s pass, and at least %.1f %% are wanted", 100*rate, d, 100*g.MinPassRate[d]))
+		}
+	}
+	if g.MaxCostUSD != nil && s.result.CostUSD > *g.MaxCostUSD {
+		out = append(out, fmt.Sprintf("max_cost_usd: the build cost $%.2f, and at most $%.2f are wanted", s.result.CostUSD, *g.MaxCostUSD))
+	}
+	return out
+}
+
+// judged counts a verdict: passed, and passed or failed.
+func judged(p [2]int64, verdict string) [2]int64 {
+	switch verdict {
+	case datasets.Pass:
+		p[0]++
+		p[1]++
+	case datasets.Fail:
+		p[1]++
+	}
+	return p
+}
+
+// putReports writes the comparison as JSON and as a page, and gives their keys.
+func (s *seal) putReports(ctx context.Context) ([]string, error) {
+	r := s.report.Report()
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	var page bytes.Buffer
+	if err := r.HTML(&page); err != nil {
+		return nil, fmt.Errorf("render the report: %w", err)
+	}
+	var keys []string
+	for _, f := range []struct {
+		name, contentType string
+		data              []byte
+	}{{"report.json", "application/json", text}, {"report.html", "text/html; charset=utf-8", page.Bytes()}} {
+		key, err := catalog.ReportKey(s.in.Dataset, s.in.BuildID, f.name)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := objstore.PutBytes(ctx, s.a.Bucket, key, f.data, objstore.PutOptions{ContentType: f.contentType}); err != nil {
+			return nil, fmt.Errorf("write the report: %w", err)
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
+}
+
+// end records the result, clears the build's work away and gives the summary.
+func (s *seal) end(ctx context.Context) (*wire.BuildOutput, error) {
+	text, err := json.Marshal(s.result)
+	if err != nil {
+		return nil, err
+	}
+	err = s.a.Catalog.FinishIntent(ctx, s.in.Dataset, s.in.BuildID, catalog.BuildDone, func(i *catalog.Intent) {
+		i.Version, i.Unchanged, i.Result = s.result.Version, s.result.Unchanged, text
+		if len(s.result.Gates) > 0 {
+			i.Reason = s.result.Gates[0]
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.a.clearWork(ctx, s.in.BuildRef); err != nil {
+		s.a.Log.Warn("the build's intermediate files were not removed; gc will", "build", s.in.BuildID, "error", err)
+	}
+	out := &wire.BuildOutput{
+		Dataset: s.in.Dataset, BuildID: s.in.BuildID, Version: s.result.Version, Unchanged: s.result.Unchanged,
+	}
+	for _, g := range s.result.Gates {
+		out.Gates = append(out.Gates, bounded(g))
+	}
+	for id := range s.result.Stopped {
+		out.Stopped = append(out.Stopped, id)
+	}
+	slices.Sort(out.Stopped)
+	return out, nil
+}
+
+// clearWork removes a finished build's intermediate files.
+func (a *Activities) clearWork(ctx context.Context, ref wire.BuildRef) error {
+	var keys []string
+	for at, err := range a.Bucket.List(ctx, "datasets/"+ref.Dataset+"/work/"+ref.BuildID+"/", "") {
+		if err != nil {
+			return err
+		}
+		keys = append(keys, at.Key)
+	}
+	return a.Bucket.Delete(ctx, keys...)
+}
+
+// AbandonBuild records that a build ended without a version.
+func (a *Activities) AbandonBuild(ctx context.Context, ref wire.BuildRef, state, why string) error {
+	err := a.Catalog.FinishIntent(ctx, ref.Dataset, ref.BuildID, state, func(i *catalog.Intent) { i.Reason = why })
+	if errors.Is(err, catalog.ErrUnknown) {
+		return nil
+	}
+	return err
+}

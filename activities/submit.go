@@ -1,0 +1,145 @@
+package activities
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/stillhouse-data/stillhouse/internal/objstore"
+	"github.com/stillhouse-data/stillhouse/internal/recipe"
+	"github.com/stillhouse-data/stillhouse/internal/sources"
+)
+
+// A SourceFile is a prompt or answer file as a build reads it: pinned by digest
+// where it was uploaded, by ETag and size where it lies in a store already.
+type SourceFile struct {
+	Name   string `json:"name"`
+	Key    string `json:"key,omitempty"` // in our store
+	URL    string `json:"url,omitempty"` // s3://…, outside our prefix
+	ETag   string `json:"etag,omitempty"`
+	SHA256 string `json:"sha256,omitempty"`
+	Size   int64  `json:"size"`
+}
+
+// Sources lists every file that a recipe names, in the order that it is read.
+type Sources struct {
+	Prompts  [][]SourceFile          `json:"prompts"`            // by index of the recipe's prompts
+	Recorded map[string][]SourceFile `json:"recorded,omitempty"` // by id of the recorded teacher
+}
+
+// A Submission is a recipe and its files in the store, by digest.
+type Submission struct {
+	RecipeDigest  string
+	SourcesDigest string
+	Uploaded      int64 // bytes that were not there yet
+}
+
+// FindSources lists the files that r names, without their digests.
+func FindSources(ctx context.Context, r *recipe.Recipe, f sources.Finder) (prompts [][]sources.File, recorded map[string][]sources.File, err error) {
+	for i := range r.Prompts {
+		files, err := f.Find(ctx, r.Prompts[i].Path)
+		if err != nil {
+			return nil, nil, fmt.Errorf("prompts[%d].path: %w", i, err)
+		}
+		prompts = append(prompts, files)
+	}
+	recorded = map[string][]sources.File{}
+	for i := range r.Teachers {
+		t := &r.Teachers[i]
+		if t.API != recipe.APIRecorded {
+			continue
+		}
+		files, err := f.Find(ctx, t.Path)
+		if err != nil {
+			return nil, nil, fmt.Errorf("teacher %s: path: %w", t.ID, err)
+		}
+		recorded[t.ID] = files
+	}
+	return prompts, recorded, nil
+}
+
+// Submit uploads the recipe and every local file that it names, by digest, so
+// that workers read the store only. What is there already is not sent again.
+func Submit(ctx context.Context, b objstore.Bucket, r *recipe.Recipe, f sources.Finder) (*Submission, error) {
+	prompts, recorded, err := FindSources(ctx, r, f)
+	if err != nil {
+		return nil, err
+	}
+	out := &Submission{RecipeDigest: r.Digest()}
+	if _, err := objstore.PutBytes(ctx, b, recipeKey(out.RecipeDigest), r.Raw, objstore.PutOptions{ContentType: "application/yaml"}); err != nil {
+		return nil, fmt.Errorf("upload the recipe: %w", err)
+	}
+	list := Sources{Recorded: map[string][]SourceFile{}}
+	for _, files := range prompts {
+		pinned, err := pinAll(ctx, b, files, out)
+		if err != nil {
+			return nil, err
+		}
+		list.Prompts = append(list.Prompts, pinned)
+	}
+	for id, files := range recorded {
+		if list.Recorded[id], err = pinAll(ctx, b, files, out); err != nil {
+			return nil, err
+		}
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(text)
+	out.SourcesDigest = hex.EncodeToString(sum[:])
+	if _, err := objstore.PutBytes(ctx, b, sourcesKey(out.SourcesDigest), text, objstore.PutOptions{ContentType: "application/json"}); err != nil {
+		return nil, fmt.Errorf("upload the list of sources: %w", err)
+	}
+	return out, nil
+}
+
+func pinAll(ctx context.Context, b objstore.Bucket, files []sources.File, out *Submission) ([]SourceFile, error) {
+	pinned := make([]SourceFile, 0, len(files))
+	for _, f := range files {
+		p, sent, err := pin(ctx, b, f)
+		if err != nil {
+			return nil, fmt.Errorf("upload %s: %w", f.Name, err)
+		}
+		out.Uploaded += sent
+		pinned = append(pinned, p)
+	}
+	return pinned, nil
+}
+
+// pin uploads a local file under its digest; a file in a store is named as it is.
+func pin(ctx context.Context, b objstore.Bucket, f sources.File) (SourceFile, int64, error) {
+	if f.Path == "" {
+		return SourceFile{Name: f.Name, URL: f.Key, SHA256: f.SHA256, Size: f.Size}, 0, nil
+	}
+	digest, size, err := fileDigest(f.Path)
+	if err != nil {
+		return SourceFile{}, 0, err
+	}
+	p := SourceFile{Name: f.Name, Key: "sources/" + digest + "/" + component(f.Name), SHA256: digest, Size: size}
+	if at, err := b.Head(ctx, p.Key); err == nil && at.Size == size {
+		return p, 0, nil
+	}
+	_, err = objstore.PutFile(ctx, b, p.Key, f.Path, objstore.PutOptions{})
+	return p, size, err
+}
+
+func fileDigest(path string) (digest string, size int64, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", 0, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if size, err = io.Copy(h, f); err != nil {
+		return "", 0, err
+	}
+	return hex.EncodeToString(h.Sum(nil)), size, nil
+}
+
+func recipeKey(digest string) string  { return "recipes/" + digest + ".yaml" }
+func sourcesKey(digest string) string { return "sources/" + digest + "/sources.json" }

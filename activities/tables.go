@@ -1,0 +1,180 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"github.com/stillhouse-data/stillhouse/datasets"
+	"github.com/stillhouse-data/stillhouse/datasets/catalog"
+	"github.com/stillhouse-data/stillhouse/datasets/parquetio"
+)
+
+const (
+	// tableBytes is about how large a table's file becomes before the next one
+	// is begun, compressed.
+	tableBytes = 256 << 20
+	// tableBatch is how many rows go to a writer at once.
+	tableBatch = 64
+)
+
+// A tableWriter writes one table's split to local files, and begins a new file
+// where one is large enough. Equal rows give equal files.
+type tableWriter[T any] struct {
+	dir          string
+	table, split string
+	files        []string
+	file         *os.File
+	w            *parquetio.Writer[T]
+	held         []T
+	rows         int64
+}
+
+func newTable[T any](dir, table, split string) (*tableWriter[T], error) {
+	t := &tableWriter[T]{dir: dir, table: table, split: split}
+	return t, t.begin()
+}
+
+func (t *tableWriter[T]) begin() error {
+	f, err := os.CreateTemp(t.dir, t.table+"-*.parquet")
+	if err != nil {
+		return err
+	}
+	w, err := parquetio.NewWriter[T](f, parquetio.Options{SortedBy: "prompt_id"})
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	t.file, t.w, t.files = f, w, append(t.files, f.Name())
+	return nil
+}
+
+func (t *tableWriter[T]) add(row T) error {
+	t.rows++
+	if t.held = append(t.held, row); len(t.held) < tableBatch {
+		return nil
+	}
+	return t.flush()
+}
+
+func (t *tableWriter[T]) flush() error {
+	if len(t.held) == 0 {
+		return nil
+	}
+	if t.w.Bytes() > tableBytes {
+		if err := t.end(); err != nil {
+			return err
+		}
+		if err := t.begin(); err != nil {
+			return err
+		}
+	}
+	err := t.w.Write(t.held)
+	clear(t.held)
+	t.held = t.held[:0]
+	return err
+}
+
+func (t *tableWriter[T]) end() error { return errors.Join(t.w.Close(), t.file.Close()) }
+
+// close ends the last file.
+func (t *tableWriter[T]) close() error { return errors.Join(t.flush(), t.end()) }
+
+// stage uploads the files.
+func (t *tableWriter[T]) stage(ctx context.Context, c *catalog.Catalog, dataset, buildID string) ([]catalog.FileRef, error) {
+	var out []catalog.FileRef
+	for i, path := range t.files {
+		ref, err := c.Stage(ctx, dataset, buildID, t.table, t.split, i, path)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, ref)
+	}
+	return out, nil
+}
+
+// describe gives the files' digests as a manifest would name them, so that
+// nothing is uploaded where nothing changed.
+func (t *tableWriter[T]) describe() ([]catalog.FileRef, error) {
+	var out []catalog.FileRef
+	for _, path := range t.files {
+		digest, size, err := fileDigest(path)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, catalog.FileRef{Table: t.table, Split: t.split, SHA256: digest, Bytes: size})
+	}
+	return out, nil
+}
+
+// A table is a tableWriter of any row.
+type table interface {
+	close() error
+	describe() ([]catalog.FileRef, error)
+	stage(ctx context.Context, c *catalog.Catalog, dataset, buildID string) ([]catalog.FileRef, error)
+}
+
+// tables are the tables of a version being written.
+type tables struct {
+	train, test *tableWriter[datasets.Row]
+	prompts     *tableWriter[datasets.PromptRow]
+	candidates  *tableWriter[datasets.Candidate]
+}
+
+func newTables(dir string) (*tables, error) {
+	var t tables
+	var errs [4]error
+	t.train, errs[0] = newTable[datasets.Row](dir, datasets.TableTrain, datasets.TableTrain)
+	t.test, errs[1] = newTable[datasets.Row](dir, datasets.TableTest, datasets.TableTest)
+	t.prompts, errs[2] = newTable[datasets.PromptRow](dir, datasets.TablePrompts, "all")
+	t.candidates, errs[3] = newTable[datasets.Candidate](dir, datasets.TableCandidates, "all")
+	return &t, errors.Join(errs[:]...)
+}
+
+// all lists the tables in the order of a manifest.
+func (t *tables) all() []table { return []table{t.train, t.test, t.prompts, t.candidates} }
+
+// add writes a refined task's rows.
+func (t *tables) add(r *refinedTask) error {
+	if err := t.prompts.add(promptRow(&r.Task, r.Status)); err != nil {
+		return err
+	}
+	for i := range r.Candidates {
+		c := &r.Candidates[i]
+		if err := t.candidates.add(*c); err != nil {
+			return err
+		}
+		if !c.Selected {
+			continue
+		}
+		split := t.train
+		if c.Split == datasets.TableTest {
+			split = t.test
+		}
+		if err := split.add(datasets.RowOf(c)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *tables) close() error {
+	var errs []error
+	for _, w := range t.all() {
+		errs = append(errs, w.close())
+	}
+	return errors.Join(errs...)
+}
+
+func promptRow(task *datasets.Task, status string) datasets.PromptRow {
+	row := datasets.PromptRow{
+		TaskID: task.TaskID, PromptID: task.PromptID, Domain: task.Domain, Effort: task.Effort,
+		Split: task.Split, Status: status, Route: task.Route, RouteReason: task.RouteWhy,
+		Messages: task.Prompt.All(), Tools: optional(task.Prompt.Tools),
+		Gold: task.Gold, Tests: task.Tests, Group: optional(task.Group), Meta: optional(task.Meta),
+		Source: task.Source, Copies: task.Copies,
+	}
+	for _, im := range task.Prompt.Images {
+		row.Images = append(row.Images, datasets.Image{Digest: im.Digest, MediaType: im.MediaType, Key: im.Key})
+	}
+	return row
+}
