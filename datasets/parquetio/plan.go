@@ -53,13 +53,13 @@ func planNode(n parquet.Node, name string, define, repeat int, next *int, depth 
 		return nil, fmt.Errorf("%w: columns are nested deeper than %d", ErrSchema, maxDepth)
 	}
 	if n.Repeated() { // a repeated field outside of a list is a list itself
-		return planList(n, parquet.Required(n), name, define, define+1, repeat+1, next, depth)
+		return planList(parquet.Required(n), name, define, define+1, repeat+1, next, depth)
 	}
 	if n.Optional() {
 		define++
 	}
 	if element, ok := listElement(n); ok {
-		return planList(n, element, name, define, define+1, repeat+1, next, depth)
+		return planList(element, name, define, define+1, repeat+1, next, depth)
 	}
 	p := &plan{kind: kindStruct, name: name, first: *next, define: define, repeat: repeat}
 	if n.Leaf() {
@@ -84,7 +84,8 @@ func planNode(n parquet.Node, name string, define, repeat int, next *int, depth 
 	return p, nil
 }
 
-func planList(_, element parquet.Node, name string, define, elementDefine, elementRepeat int, next *int, depth int) (*plan, error) {
+// planList plans a list that is present at level define.
+func planList(element parquet.Node, name string, define, elementDefine, elementRepeat int, next *int, depth int) (*plan, error) {
 	p := &plan{kind: kindList, name: name, first: *next, define: define, repeat: elementRepeat}
 	inner, err := planNode(element, "", elementDefine, elementRepeat, next, depth+1)
 	if err != nil {
