@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 
@@ -108,9 +109,17 @@ func (b *Bucket) explainSilence(e *Error) {
 		e.Hint = "the credentials (" + b.credentials + ") could not be renewed; log in again, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 	case strings.Contains(text, "x509:"), strings.Contains(text, "tls:"):
 		e.Hint = "the certificate of " + where + " is not trusted; set AWS_CA_BUNDLE to the file of its authority"
-	default:
+	case neverConnected(e.cause):
 		e.Hint = "nothing answers at " + where + "; is it running, and are AWS_ENDPOINT_URL_S3 and the network right?"
+	default:
+		e.Hint = "the connection to " + where + " broke; is that an S3 endpoint, and is the network stable?"
 	}
+}
+
+// neverConnected is true where not even a connection came about.
+func neverConnected(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
 }
 
 // explainAnswer is for what the store answered.

@@ -2,9 +2,7 @@ package s3
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"time"
 
@@ -69,8 +67,7 @@ func newRetryer(maxAttempts int, pause backoff, embedded bool) aws.Retryer {
 
 // RetryDelay implements aws.Retryer. Its error ends the attempts.
 func (r *retryer) RetryDelay(attempt int, err error) (time.Duration, error) {
-	var op *net.OpError
-	if attempt >= dialAttempts && errors.As(err, &op) && op.Op == "dial" {
+	if attempt >= dialAttempts && neverConnected(err) {
 		return 0, err
 	}
 	return r.backoff(attempt, err), nil

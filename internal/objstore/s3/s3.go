@@ -175,7 +175,12 @@ func (b *Bucket) finish(o *awss3.Options) {
 func (b *Bucket) embedded() bool { return b.options.AccessKey != "" }
 
 // String is the URL that the bucket was opened with.
-func (b *Bucket) String() string { return "s3://" + objstore.JoinPrefix(b.bucket, b.prefix) }
+func (b *Bucket) String() string {
+	if b.prefix == "" {
+		return "s3://" + b.bucket
+	}
+	return "s3://" + b.bucket + "/" + b.prefix
+}
 
 // Describe says in one line where requests go and which credentials sign
 // them. It holds no secret.
