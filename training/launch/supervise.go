@@ -75,6 +75,8 @@ func watch(f folder) error {
 	signal.Notify(stop, syscall.SIGTERM)
 	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGPIPE)
 
+	lock := os.NewFile(lockFD, lockFile)
+	defer lock.Close() // not before the exit code is kept
 	alive, err := f.try(watchFile)
 	if err != nil {
 		return err
@@ -94,7 +96,7 @@ func watch(f folder) error {
 	if first, err := f.create(startFile, mark); err != nil || !first {
 		return err // started before: not again
 	}
-	end := f.train(j, stop)
+	end := f.train(j, lock, stop)
 	end.At = time.Now().UTC()
 	text, err := json.Marshal(end)
 	if err != nil {
@@ -104,7 +106,7 @@ func watch(f folder) error {
 }
 
 // train runs the trainer to its end.
-func (f folder) train(j job, stop <-chan os.Signal) exit {
+func (f folder) train(j job, lock *os.File, stop <-chan os.Signal) exit {
 	if f.has(cancelFile) {
 		return exit{Code: 128 + int(syscall.SIGTERM)}
 	}
@@ -124,7 +126,7 @@ func (f folder) train(j job, stop <-chan os.Signal) exit {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
 	cmd.Stdout, cmd.Stderr = out, out
-	cmd.ExtraFiles = []*os.File{os.NewFile(lockFD, lockFile)} // the launch lives while the trainer does
+	cmd.ExtraFiles = []*os.File{lock} // the launch lives while the trainer does
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.WaitDelay = pipeDelay
 	if err := cmd.Start(); err != nil {
