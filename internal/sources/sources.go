@@ -76,8 +76,9 @@ type Item struct {
 type RecordedAnswer struct {
 	Content          *string
 	Reasoning        *string
+	ToolCalls        []chat.ToolCall
 	Finish           string // "stop" where the row says nothing
 	Model            string
 	CompletionTokens *int64
-	Raw              []byte // the row as JSON
+	Raw              []byte // the answer as JSON, as it was read
 }
