@@ -284,7 +284,7 @@ func (b *testBundle) open(t *testing.T) {
 // Where supervisor and trainer are killed, nobody can tell how it ended, and
 // nobody starts it again.
 func TestUnknownWhenItsProcessesAreKilled(t *testing.T) {
-	b := setup(t, "echo started >>starts\nexec tail -f /dev/null\n")
+	b := setup(t, "echo started >>starts\nexec sleep 600\n")
 	ref := b.submit(t)
 	b.wait(t, "starts")
 	f := folder(ref.Where)
@@ -329,7 +329,7 @@ func TestCancelEndsTheWholeGroup(t *testing.T) {
 		grace        time.Duration
 		code         int
 	}{
-		{"at its request", "tail -f /dev/null &\necho $! >child\nexec tail -f /dev/null\n", time.Minute, 143},
+		{"at its request", "sleep 600 &\necho $! >child\nexec sleep 600\n", time.Minute, 143},
 		{"by force", "trap '' TERM\nsh -c 'trap \"\" TERM; while :; do read -r x <gate || true; done' &\necho $! >child\nwhile :; do read -r x <gate || true; done\n", 50 * time.Millisecond, 137},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
