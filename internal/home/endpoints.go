@@ -61,11 +61,11 @@ func (h *Home) ReadEndpoints(ctx context.Context) (*Endpoints, error) {
 	tick := time.NewTicker(startPoll)
 	defer tick.Stop()
 	for {
-		held, err := h.held()
+		running, err := h.running()
 		if err != nil {
 			return nil, fmt.Errorf("look at the lock of home %s: %w", h.Dir, err)
 		}
-		if !held {
+		if !running {
 			return nil, fmt.Errorf("home %s: %w; start them with: stillhouse serve", h.Dir, ErrNotRunning)
 		}
 		e, err := h.endpoints()

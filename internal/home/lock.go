@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -13,6 +14,11 @@ import (
 type Lock struct {
 	file *os.File
 }
+
+// held keeps the files of held locks from the garbage collector, which would
+// close them and so give the home away under a caller that only dropped its
+// Lock.
+var held sync.Map
 
 // ErrLocked says that another live process holds the home. PID is 0 where the
 // holder has not said yet who it is.
@@ -38,7 +44,7 @@ type holder struct {
 }
 
 const (
-	// lockTries and lockPause let a reader's momentary look (see held) pass.
+	// lockTries and lockPause let a reader's momentary look (see running) pass.
 	lockTries = 5
 	lockPause = 10 * time.Millisecond
 )
@@ -63,12 +69,14 @@ func (h *Home) Lock() (*Lock, error) {
 		f.Close()
 		return nil, fmt.Errorf("lock home %s: %w", h.Dir, err)
 	}
+	held.Store(f, nil)
 	return &Lock{file: f}, nil
 }
 
 // Unlock gives the home back. The file stays: removing it would let two
 // processes lock two files of one name.
 func (l *Lock) Unlock() error {
+	held.Delete(l.file)
 	return errors.Join(l.file.Truncate(0), l.file.Close())
 }
 
@@ -108,9 +116,9 @@ func lockFile(path string) (*os.File, error) {
 	return f, nil
 }
 
-// held reports whether a live process has the lock. It asks for a shared lock,
+// running reports whether a live process has the lock. It asks for a shared lock,
 // so any number of readers may look at once.
-func (h *Home) held() (bool, error) {
+func (h *Home) running() (bool, error) {
 	f, err := os.Open(h.lockPath())
 	if missing(err) {
 		return false, nil

@@ -20,6 +20,7 @@ import (
 // store is the child process that serves S3.
 type store struct {
 	url  string
+	pid  int
 	pipe io.WriteCloser // the child lives as long as this is open
 	done chan struct{}  // closed when the child has ended
 	err  error          // why, once done is closed
@@ -77,11 +78,12 @@ func startStore(ctx context.Context, h *home.Home, keys home.Keys, preferred int
 		// process, so this thread stays for as long as the child does.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err != nil {
+		if err := cmd.Start(); err != nil {
+			started <- err
 			return
 		}
+		s.pid = cmd.Process.Pid
+		started <- nil
 		s.err = cmd.Wait()
 		close(s.done)
 	}()

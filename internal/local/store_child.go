@@ -48,6 +48,8 @@ type childConfig struct {
 	AccessKey string `json:"access_key"`
 	SecretKey string `json:"secret_key"`
 	Port      int    `json:"port"` // preferred
+
+	ForceSideCar bool `json:"force_sidecar,omitempty"` // for tests, on a file system that has xattrs
 }
 
 // childReport is the one line that the child writes to descriptor 3.
@@ -75,7 +77,7 @@ func ChildMain(args []string) (handled bool, code int) {
 	// The parent decides when the store ends: on a Ctrl-C it still has answers
 	// to bring here.
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	log.SetOutput(os.Stderr)
+	syscall.Umask(0o077) // the gateway makes some of its files with wider modes
 	report := os.NewFile(reportDescriptor, "report")
 	if err := runChild(os.Stdin, report); err != nil {
 		log.Printf("store: %v", err)
@@ -197,7 +199,7 @@ func openStore(ctx context.Context, cfg childConfig) (*durable, error) {
 	opts.SetNewDirPerm(0o700)
 	opts.SetNewFilePerm(0o600)
 	var metadata meta.MetadataStorer = meta.XattrMeta{}
-	if err := (meta.XattrMeta{}).Test(cfg.Root); err != nil {
+	if err := (meta.XattrMeta{}).Test(cfg.Root); err != nil || cfg.ForceSideCar {
 		if err := os.MkdirAll(cfg.SideCar, 0o700); err != nil {
 			return nil, fmt.Errorf("open the store's metadata: %w", err)
 		}
