@@ -58,15 +58,15 @@ func Requests(attempts []Attempt) int {
 
 // Flags of an Answer.
 const (
-	FlagControlTokens     = "control_tokens"      // chat-template markers leaked into the text
-	FlagThinkTags         = "think_tags"          // think tags left in the content
-	FlagBadUTF8           = "bad_utf8"            // bytes that are no UTF-8 were replaced by U+FFFD
-	FlagReasoningConflict = "reasoning_conflict"  // two reasoning fields with different texts; the longer is kept
-	FlagExtraChoices      = "extra_choices"       // more than one choice came back; the first is kept
-	FlagErrorAfterFinish  = "error_after_finish"  // the answer was whole, then the endpoint reported an error
-	FlagLogprobGap        = "logprob_gap"         // a logprob was null, a sentinel or no number; it stays null
-	FlagPromptTruncated   = "prompt_truncated"    // see PromptTruncated; set by whoever knows the prompt
-	FlagModelDrift        = "model_drift"         // another model answered; set by whoever knows what was asked
+	FlagControlTokens     = "control_tokens"     // chat-template markers leaked into the text
+	FlagThinkTags         = "think_tags"         // think tags left in the content
+	FlagBadUTF8           = "bad_utf8"           // bytes that are no UTF-8 were replaced by U+FFFD
+	FlagReasoningConflict = "reasoning_conflict" // two reasoning fields with different texts; the longer is kept
+	FlagExtraChoices      = "extra_choices"      // more than one choice came back; the first is kept
+	FlagErrorAfterFinish  = "error_after_finish" // the answer was whole, then the endpoint reported an error
+	FlagLogprobGap        = "logprob_gap"        // a logprob was null, a sentinel or no number; it stays null
+	FlagPromptTruncated   = "prompt_truncated"   // see PromptTruncated; set by whoever knows the prompt
+	FlagModelDrift        = "model_drift"        // another model answered; set by whoever knows what was asked
 )
 
 // An Answer is what a response says.

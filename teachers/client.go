@@ -2,59 +2,317 @@ package teachers
 
 import (
 	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
 	"net/http"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/stillhouse-data/stillhouse/internal/chat"
+)
+
+// How often and after what wait a failed request is sent again.
+const (
+	maxAttempts      = 5 // failures of one ask, throttling apart
+	backoffFirst     = 250 * time.Millisecond
+	backoffMost      = 10 * time.Second
+	throttleFirst    = 500 * time.Millisecond // after a 429, 503 or 529 that names no time
+	throttleMost     = 30 * time.Second
+	throttlePatience = time.Hour      // for which an ask is throttled without a time named
+	longestWait      = 24 * time.Hour // that an endpoint may ask for
+	stopFor          = 30 * time.Second
 )
 
 // A Client asks one teacher for one worker. It owns its connections, its
 // permits and its gate; it is safe for concurrent use.
 type Client struct {
 	config    *Config
+	dialect   dialect
+	profile   *Profile
+	limits    Limits
+	url       string
+	shownURL  string
+	secrets   secrets // those of the configuration; the key is added for each request
+	unusable  error   // why nothing can be asked
 	transport http.RoundTripper
+	owned     *http.Transport // nil with WithTransport
+	http      *http.Client
 	loadImage func(context.Context, chat.Image) ([]byte, error)
+	permits   *permits
 }
 
-// State is what a client is doing, for progress.
-type State struct {
-	InFlight int       // requests sent and not answered
-	Waiting  int       // asks that wait for a permit
-	Done     int64     // asks that brought a reply
-	Failed   int64     // asks that ended in an error, cancelled ones apart
-	Why      string    // why asks wait, such as "429: waits 12 s as asked"; "" where they do not
-	Until    time.Time // when that ends; zero where it is not known
-}
-
-// NewClient makes a client; Close it.
-func NewClient(c *Config, options ...Option) *Client {
-	client := &Client{config: c}
-	for _, o := range options {
-		o(client)
+// NewClient makes a client for one teacher. Close it.
+func NewClient(config *Config, options ...Option) *Client {
+	limits := config.Limits.WithDefaults()
+	c := &Client{config: config, limits: limits, permits: newPermits(limits), secrets: config.secrets("")}
+	c.dialect, c.unusable = dialectOf(config.API)
+	if c.unusable == nil {
+		c.profile = config.profileOf(c.dialect)
+		c.url, c.unusable = requestURL(config.BaseURL, c.dialect.path())
 	}
-	return client
+	c.shownURL = redactURL(c.url)
+	for _, o := range options {
+		o(c)
+	}
+	if c.transport == nil {
+		c.owned = newTransport(limits)
+		c.transport = c.owned
+	}
+	c.http = &http.Client{Transport: c.transport, CheckRedirect: sameHost}
+	return c
+}
+
+func newTransport(l Limits) *http.Transport {
+	return &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: l.Connect, KeepAlive: 30 * time.Second}).DialContext,
+		TLSHandshakeTimeout:   l.Connect,
+		ForceAttemptHTTP2:     true,
+		MaxIdleConns:          l.Concurrency,
+		MaxIdleConnsPerHost:   l.Concurrency,
+		IdleConnTimeout:       90 * time.Second,
+		ExpectContinueTimeout: time.Second,
+		ReadBufferSize:        16 << 10,
+		WriteBufferSize:       16 << 10,
+	}
+}
+
+// sameHost follows a redirect only to the same scheme and host and only where
+// the request stays what it is; elsewhere neither key nor prompt may go.
+func sameHost(r *http.Request, via []*http.Request) error {
+	first := via[0]
+	if len(via) >= 5 || r.Method != first.Method || r.URL.Scheme != first.URL.Scheme || !strings.EqualFold(r.URL.Host, first.URL.Host) {
+		return http.ErrUseLastResponse
+	}
+	return nil
+}
+
+func requestURL(base, path string) (string, error) {
+	u, err := url.Parse(strings.TrimSpace(base))
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return "", fmt.Errorf("base_url %s: want http:// or https:// and a host", redactURL(base))
+	}
+	u.Path = strings.TrimRight(u.Path, "/") + path
+	u.RawPath = ""
+	return u.String(), nil
+}
+
+// Close closes idle connections. No Ask may be running.
+func (c *Client) Close() {
+	if c.owned != nil {
+		c.owned.CloseIdleConnections()
+	}
 }
 
 // Ask asks once and waits for the whole answer, however long permits, retries
-// and the endpoint's Retry-After take. Every error is an *Error.
+// and the endpoint's Retry-After take. A 429, 503 or 529 uses up no attempt.
+// Every error is an *Error.
 func (c *Client) Ask(ctx context.Context, r *Request) (*Reply, error) {
-	return nil, &Error{Class: ClassServer}
+	if c.unusable != nil {
+		return nil, c.failed(&Error{Class: ClassBadRequest, Excerpt: c.unusable.Error(), cause: c.unusable})
+	}
+	if err := c.permits.acquire(ctx); err != nil {
+		return nil, c.cancelled(ctx)
+	}
+	defer c.permits.release()
+	body, err := c.wireBody(ctx, r)
+	if err != nil {
+		return nil, c.failed(err)
+	}
+	a := asking{client: c, body: body}
+	reply, err := a.run(ctx)
+	if err != nil {
+		err.Attempts = a.attempts
+		return nil, c.failed(err)
+	}
+	reply.Attempts = a.attempts
+	c.permits.succeeded()
+	return reply, nil
 }
 
-// State says what the client is doing.
-func (c *Client) State() State { return State{} }
+// failed completes an error that leaves Ask.
+func (c *Client) failed(e *Error) *Error {
+	e.Teacher = c.config.name()
+	e.URL = c.shownURL
+	if e.Class != ClassCancelled {
+		c.permits.failed(e)
+	}
+	return e
+}
 
-// Close closes idle connections. No Ask may be running.
-func (c *Client) Close() {}
+func (c *Client) cancelled(ctx context.Context) *Error {
+	cause := context.Cause(ctx)
+	return &Error{Class: ClassCancelled, Teacher: c.config.name(), URL: c.shownURL, Excerpt: cause.Error(), cause: ctx.Err()}
+}
 
-// Parse reads a raw response. It is pure: the same bytes give the same answer.
-// Its errors are of type *Error; success needs a terminal finish reason.
-func Parse(format string, raw []byte) (*Answer, error) { return nil, &Error{Class: ClassMalformed} }
+// wireBody is what is sent: the canonical body with the transport fields and
+// the cap before it and the images' bytes in it.
+func (c *Client) wireBody(ctx context.Context, r *Request) ([]byte, *Error) {
+	if len(r.Body) < 2 || r.Body[0] != '{' {
+		return nil, &Error{Class: ClassBadRequest, Excerpt: "the request has no body; build it with a Builder"}
+	}
+	dst := make([]byte, 1, len(r.Body)+160+len(r.transport))
+	dst[0] = '{'
+	dst = c.dialect.appendWire(dst, c.profile, r)
+	rest := 1
+	for _, slot := range r.images {
+		if c.loadImage == nil {
+			return nil, &Error{Class: ClassBadRequest, Excerpt: "the prompt has images and this client has no access to them"}
+		}
+		data, err := c.loadImage(ctx, slot.image)
+		if err != nil {
+			return nil, &Error{Class: ClassBadRequest, Excerpt: c.secrets.excerpt(fmt.Sprintf("image %s: %v", slot.image.Digest, err)), cause: err}
+		}
+		dst = append(dst, r.Body[rest:slot.start]...)
+		dst = chat.AppendString(dst, "data:"+slot.image.MediaType+";base64,"+base64.StdEncoding.EncodeToString(data))
+		rest = slot.end
+	}
+	return append(dst, r.Body[rest:]...), nil
+}
 
-type chatDecoder struct{}
+// asking is one Ask under way.
+type asking struct {
+	client         *Client
+	body           []byte
+	attempts       []Attempt
+	failures       int
+	throttles      int
+	throttledSince time.Time
+}
 
-func (*chatDecoder) event(name, data []byte) (bool, error) { return false, nil }
-func (*chatDecoder) whole([]byte) error                    { return nil }
-func (*chatDecoder) finished() bool                        { return false }
-func (*chatDecoder) closed() bool                          { return false }
-func (*chatDecoder) answer() (*Answer, error)              { return nil, nil }
+// run sends the request until there is an answer or no more reason to try.
+func (a *asking) run(ctx context.Context) (*Reply, *Error) {
+	for {
+		if err := a.client.permits.stopped(); err != nil {
+			return nil, err
+		}
+		if err := a.client.permits.start(ctx); err != nil {
+			return nil, a.client.cancelled(ctx)
+		}
+		started := time.Now()
+		reply, err := a.client.attempt(ctx, a.body)
+		a.client.permits.ended()
+		a.record(started, reply, err)
+		if err == nil {
+			return reply, nil
+		}
+		wait, again := a.next(err)
+		if !again {
+			return nil, err
+		}
+		if sleep(ctx, wait) != nil {
+			return nil, a.client.cancelled(ctx)
+		}
+	}
+}
+
+// next decides whether a failed request is sent again, and after what wait.
+func (a *asking) next(e *Error) (wait time.Duration, again bool) {
+	switch {
+	case e.RetryAfter > longestWait, !e.Temporary(), e.final, e.Class == ClassCancelled:
+		return 0, false
+	case e.Class == ClassRateLimited || e.Class == ClassOverloaded:
+		return a.throttled(e)
+	}
+	a.failures++
+	if a.failures >= maxAttempts {
+		return 0, false
+	}
+	return max(backoff(backoffFirst, backoffMost, a.failures-1), e.RetryAfter), true
+}
+
+// throttled waits as the endpoint asked, with every other ask to it; where it
+// named no time only this ask backs off, which lowers the load all the same
+// because it keeps its permit.
+func (a *asking) throttled(e *Error) (wait time.Duration, again bool) {
+	now := time.Now()
+	if a.throttledSince.IsZero() {
+		a.throttledSince = now
+	}
+	if e.RetryAfter > 0 {
+		a.client.permits.close(now.Add(e.RetryAfter), e)
+		return 0, now.Sub(a.throttledSince) < longestWait
+	}
+	if now.Sub(a.throttledSince) > throttlePatience {
+		return 0, false
+	}
+	wait = backoff(throttleFirst, throttleMost, a.throttles)
+	a.throttles++
+	a.client.permits.backsOff(now.Add(wait), e)
+	return wait, true
+}
+
+// backoff doubles with every failure and is spread over the upper half of the
+// interval, so that asks which failed together do not come back together.
+func backoff(first, most time.Duration, failures int) time.Duration {
+	d := min(first<<min(failures, 20), most)
+	return d/2 + rand.N(d/2+1)
+}
+
+func (a *asking) record(started time.Time, reply *Reply, e *Error) {
+	at := Attempt{Times: 1, Started: started, Latency: time.Since(started)}
+	if e == nil {
+		at.Status, at.Bytes, at.Latency = reply.Status, len(reply.Raw), reply.Latency
+	} else {
+		at.Status, at.Class, at.Bytes = e.Status, e.Class, len(e.Partial)
+	}
+	if n := len(a.attempts); n > 0 && at.Bytes == 0 {
+		if last := &a.attempts[n-1]; last.Class == at.Class && last.Status == at.Status && last.Bytes == 0 {
+			last.Times++
+			last.Latency = at.Latency
+			return
+		}
+	}
+	a.attempts = append(a.attempts, at)
+}
+
+// sleep waits, or returns the context's error.
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// keyAllowed tells whether a key may go to a URL: only over https or to
+// loopback.
+func keyAllowed(raw string) bool {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return false
+	}
+	if u.Scheme == "https" {
+		return true
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// key resolves the key and refuses to send it, or any other secret of the
+// configuration, in the clear.
+func (c *Client) key() (string, *Error) {
+	var key string
+	if c.config.Key != nil {
+		var err error
+		if key, err = c.config.Key(); err != nil {
+			return "", &Error{Class: ClassAuth, Excerpt: c.secrets.excerpt("the API key cannot be read: " + err.Error()), cause: err}
+		}
+	}
+	if (key != "" || len(c.secrets) > 0) && !keyAllowed(c.url) {
+		return "", &Error{Class: ClassAuth, Excerpt: "a key goes out only over https or to loopback; use an https base_url", cause: errInsecure}
+	}
+	return strings.TrimSpace(key), nil
+}
+
+var errInsecure = errors.New("insecure endpoint")

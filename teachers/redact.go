@@ -76,7 +76,7 @@ var keyPatterns = regexp.MustCompile(`(?i)\b(?:sk|pk|rk|api|key|hf|gsk|xai)[-_][
 // excerpt makes an endpoint's words fit for a message: secrets out, also what
 // looks like one, control characters out, white space folded, bounded.
 func (s secrets) excerpt(text string) string {
-	text = s.replace(text)
+	text = s.trimPartial(s.replace(text))
 	text = keyPatterns.ReplaceAllString(text, redacted)
 	var b strings.Builder
 	space := false
@@ -110,6 +110,22 @@ func (s secrets) replace(text string) string {
 	return text
 }
 
+// trimPartial takes off the beginning of a secret at the end of a text that
+// was cut.
+func (s secrets) trimPartial(text string) string {
+	for _, secret := range s {
+		for _, form := range forms(secret) {
+			for n := min(len(form)-1, len(text)); n >= minSecret; n-- {
+				if strings.HasSuffix(text, form[:n]) {
+					text = text[:len(text)-n]
+					break
+				}
+			}
+		}
+	}
+	return text
+}
+
 // answer takes secrets out of a raw response. The same slice comes back where
 // there is none, which is always unless an endpoint echoes request headers.
 func (s secrets) answer(raw []byte) []byte {
@@ -126,10 +142,16 @@ func (s secrets) answer(raw []byte) []byte {
 	return raw
 }
 
+// plainSecret reads the same in text, in JSON and in a URL.
+var plainSecret = regexp.MustCompile(`^[A-Za-z0-9_.~-]*$`)
+
 // forms are the ways in which a secret is written in text, in JSON and in a
 // URL.
 func forms(secret string) []string {
 	out := []string{secret}
+	if plainSecret.MatchString(secret) {
+		return out
+	}
 	if quoted, err := json.Marshal(secret); err == nil {
 		if s := string(quoted[1 : len(quoted)-1]); s != secret {
 			out = append(out, s)

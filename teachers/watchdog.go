@@ -1,0 +1,105 @@
+package teachers
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// A limitError is a limit on time that passed. It ends the attempt's context.
+type limitError struct {
+	limit string // its name in the recipe
+	after time.Duration
+	final bool // no sense in sending the same request again at once
+}
+
+func (e *limitError) Error() string {
+	return fmt.Sprintf("limits.%s of %s passed", e.limit, e.after)
+}
+
+// How long a response may stay open after what it was opened for.
+const (
+	finishGrace = 10 * time.Second       // for usage, after the finish reason
+	doneGrace   = 250 * time.Millisecond // for the end of the response, after [DONE]
+)
+
+// Phases of an attempt.
+const (
+	phaseConnecting = iota
+	phaseSent
+	phaseReading
+	phaseFinished // the finish reason came
+	phaseDone     // [DONE] came
+)
+
+// A watchdog ends an attempt at the first limit that passes. Reading only
+// notes the time; one timer looks at the notes.
+type watchdog struct {
+	limits   Limits
+	cancel   context.CancelCauseFunc
+	start    time.Time
+	timer    *time.Timer
+	phase    atomic.Int32
+	since    atomic.Int64 // the phase; all times are nanoseconds from start
+	byteAt   atomic.Int64
+	progress atomic.Int64
+}
+
+func watch(l Limits, cancel context.CancelCauseFunc) *watchdog {
+	w := &watchdog{limits: l, cancel: cancel, start: time.Now()}
+	w.timer = time.AfterFunc(min(l.Connect+l.FirstByte, l.Total), w.look)
+	return w
+}
+
+func (w *watchdog) stop() { w.timer.Stop() }
+
+func (w *watchdog) now() int64 { return int64(time.Since(w.start)) }
+
+// enter starts a phase, never an earlier one.
+func (w *watchdog) enter(phase int32) {
+	if w.phase.Load() >= phase {
+		return
+	}
+	now := w.now()
+	w.since.Store(now)
+	w.byteAt.Store(now)
+	w.progress.Store(now)
+	w.phase.Store(phase)
+	_, wait := w.nearest()
+	w.timer.Reset(max(wait, 0))
+}
+
+// nearest is the limit that passes first, and how long until then.
+func (w *watchdog) nearest() (*limitError, time.Duration) {
+	l, now, since := &w.limits, w.now(), w.since.Load()
+	nearest, at := &limitError{limit: "total", after: l.Total, final: true}, int64(l.Total)
+	limit := func(name string, from int64, d time.Duration) {
+		if from+int64(d) < at {
+			nearest, at = &limitError{limit: name, after: d}, from+int64(d)
+		}
+	}
+	switch w.phase.Load() {
+	case phaseConnecting:
+		limit("first_byte", since, l.Connect+l.FirstByte)
+	case phaseSent:
+		limit("first_byte", since, l.FirstByte)
+	case phaseReading:
+		limit("idle", w.byteAt.Load(), l.Idle)
+		limit("no_progress", w.progress.Load(), l.NoProgress)
+	case phaseFinished:
+		limit("idle", since, min(finishGrace, l.Idle))
+	case phaseDone:
+		limit("idle", since, doneGrace)
+	}
+	return nearest, time.Duration(at - now)
+}
+
+func (w *watchdog) look() {
+	passed, wait := w.nearest()
+	if wait <= 0 {
+		w.cancel(passed)
+		return
+	}
+	w.timer.Reset(wait)
+}
