@@ -1,10 +1,16 @@
 package answers
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"iter"
+	"fmt"
+	"io"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
 
 	"github.com/stillhouse-data/stillhouse/internal/objstore"
 )
@@ -15,74 +21,271 @@ type Options struct {
 	// Dir holds journal and cache, on a disk of this machine. One store at a
 	// time opens it.
 	Dir string
-	// Worker names this home in the store's journal; default: a random name
-	// that is kept in Dir.
+	// Worker names this home in the store's journal: 1 to 100 letters,
+	// digits, dots, dashes or underscores. Default: a random name that is
+	// kept in Dir.
 	Worker string
 	Log    *slog.Logger // default: discarded
 	// CacheBytes bounds the segments that are kept on the local disk;
 	// default 20 GiB.
 	CacheBytes int64
+
+	tune *tuning // of tests; nil: defaults
 }
 
 // A Store keeps answers for one worker. It is safe for concurrent use.
-type Store struct{}
+type Store struct {
+	*Reader
+	worker string
+	log    *slog.Logger
+	lock   *os.File
+	jrnl   journal
+
+	stop    context.CancelFunc // ends the goroutines
+	running sync.WaitGroup
+	moveNow chan struct{}
+	kick    chan struct{} // a round of commits is wanted
+
+	mu      sync.Mutex
+	pieces  []*piece    // oldest first
+	pending []*entry    // durable, waiting for a commit, oldest first
+	working []*entry    // of these, those that a commit has in hand
+	waiting map[Key]int // keys of both
+	memory  int64       // bytes of both that are held in memory
+	round   *round      // the commit that runs
+	next    *round      // the commit that comes after it, which anyone may join
+	closed  bool
+	ended   bool // no round runs any more
+
+	compactions chan rangeID
+	compacting  map[rangeID]bool
+}
+
+// A round is one commit and those who wait for it.
+type round struct {
+	done chan struct{}
+	err  error
+}
 
 // Open opens the store and indexes the records that an earlier process of this
-// home left in its journal.
-func Open(ctx context.Context, opt Options) (*Store, error) { return nil, errors.ErrUnsupported }
-
-// Append makes the record durable in the local journal.
-func (s *Store) Append(ctx context.Context, r *Record) error { return errors.ErrUnsupported }
-
-// Flush returns when every record that was appended before the call is in the
-// index.
-func (s *Store) Flush(ctx context.Context) error { return errors.ErrUnsupported }
-
-// Lookup returns, for each ask, the answer that serves it; else the newest
-// failure with the same key and cap; else nil.
-func (s *Store) Lookup(ctx context.Context, asks []Ask) ([]*Record, error) {
-	return nil, errors.ErrUnsupported
+// home left in its journal. A second store on the same Dir is an error.
+func Open(ctx context.Context, opt Options) (_ *Store, err error) {
+	if opt.Bucket == nil || opt.Dir == "" {
+		return nil, errors.New("open answers: Options.Bucket and Options.Dir are needed")
+	}
+	tune := defaults()
+	if opt.tune != nil {
+		tune = *opt.tune
+	}
+	if opt.CacheBytes > 0 {
+		tune.cacheBytes = opt.CacheBytes
+	}
+	s := &Store{
+		log:         opt.Log,
+		moveNow:     make(chan struct{}, 1),
+		kick:        make(chan struct{}, 1),
+		waiting:     make(map[Key]int),
+		compactions: make(chan rangeID, 64),
+		compacting:  make(map[rangeID]bool),
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	journalDir := filepath.Join(opt.Dir, "journal")
+	if err := os.MkdirAll(journalDir, 0o700); err != nil {
+		return nil, fmt.Errorf("open answers: %w", err)
+	}
+	if s.lock, err = lockDir(opt.Dir); err != nil {
+		return nil, fmt.Errorf("open answers: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			s.lock.Close()
+		}
+	}()
+	if s.worker, err = workerName(opt.Dir, opt.Worker); err != nil {
+		return nil, fmt.Errorf("open answers: %w", err)
+	}
+	if s.Reader, err = newReader(opt.Bucket, filepath.Join(opt.Dir, "cache"), &tune); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			s.cache.close()
+		}
+	}()
+	s.jrnl = journal{dir: journalDir, tune: s.tune, begun: s.begun, durable: s.durable, finished: s.finished}
+	last, err := s.recover(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("open answers: recover %s: %w", journalDir, err)
+	}
+	s.start(last)
+	return s, nil
 }
 
-// Answered tells, for each ask, whether an answer serves it.
-func (s *Store) Answered(ctx context.Context, asks []Ask) ([]bool, error) {
-	return nil, errors.ErrUnsupported
-}
-
-// AdoptOrphans indexes what workers that are no longer live left in the store's
-// journal, and returns how many records that were.
-func (s *Store) AdoptOrphans(ctx context.Context, live func(worker string) bool) (int, error) {
-	return 0, errors.ErrUnsupported
-}
-
-// Import indexes recorded answers of one endpoint.
-func (s *Store) Import(ctx context.Context, endpoint string, records iter.Seq2[*Record, error]) (added int, err error) {
-	return 0, errors.ErrUnsupported
+func (s *Store) start(last int64) {
+	s.jrnl.start(last)
+	ctx, cancel := context.WithCancel(context.Background())
+	s.stop = cancel
+	s.running.Go(func() { s.commitRounds(ctx) })
+	s.running.Go(func() { s.move(ctx) })
+	s.running.Go(func() { s.compactRanges(ctx) })
 }
 
 // Worker is the name of this home in the store's journal.
-func (s *Store) Worker() string { return "" }
+func (s *Store) Worker() string { return s.worker }
 
-// Close indexes what is pending and ends the store's goroutines.
-func (s *Store) Close(ctx context.Context) error { return errors.ErrUnsupported }
-
-// A Reader looks answers up and writes nothing to the store.
-type Reader struct{}
-
-// OpenReader opens the answers for reading.
-func OpenReader(bucket objstore.Bucket, cacheDir string) (*Reader, error) {
-	return nil, errors.ErrUnsupported
+// Append makes the record durable in the local journal and returns; many
+// callers share one sync. The record must not be changed afterwards. An error
+// of the disk refuses this and every later record. When ctx ends first the
+// record may have been kept or not.
+func (s *Store) Append(ctx context.Context, r *Record) error {
+	if err := r.validate(); err != nil {
+		return fmt.Errorf("keep answer %s: %w", r.ID, err)
+	}
+	r = r.normal()
+	frame, err := appendFrame(nil, r)
+	if err != nil {
+		return fmt.Errorf("keep answer %s: %w", r.ID, err)
+	}
+	req := &request{
+		frame: frame,
+		entry: &entry{ask: r.Ask, record: r, size: r.size(), since: time.Now()},
+		done:  make(chan error, 1),
+	}
+	if err := s.jrnl.submit(req); err != nil {
+		return fmt.Errorf("keep answer %s: %w", r.ID, err)
+	}
+	select {
+	case err := <-req.done:
+		if err != nil {
+			return fmt.Errorf("keep answer %s: %w", r.ID, err)
+		}
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("keep answer %s: %w", r.ID, ctx.Err())
+	}
 }
 
-// Lookup is [Store.Lookup].
-func (r *Reader) Lookup(ctx context.Context, asks []Ask) ([]*Record, error) {
-	return nil, errors.ErrUnsupported
+func (s *Store) begun(p *piece) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pieces = append(s.pieces, p)
 }
 
-// Answered is [Store.Answered].
-func (r *Reader) Answered(ctx context.Context, asks []Ask) ([]bool, error) {
-	return nil, errors.ErrUnsupported
+func (s *Store) finished(p *piece) {
+	s.mu.Lock()
+	p.finished = true
+	s.mu.Unlock()
+	wake(s.moveNow)
 }
 
-// Close removes a cache that the reader made for itself.
-func (r *Reader) Close() error { return errors.ErrUnsupported }
+// durable queues records for the index once the disk has them.
+func (s *Store) durable(batch []*request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range batch {
+		s.admit(r.entry)
+	}
+	if s.memory >= s.tune.flushBytes {
+		s.join()
+	}
+}
+
+// admit is called with the lock held.
+func (s *Store) admit(e *entry) {
+	e.piece.waiting++
+	s.waiting[e.ask.Key]++
+	s.pending = append(s.pending, e)
+	if e.record == nil {
+		return
+	}
+	if s.memory+e.size > s.tune.spillBytes {
+		e.record = nil
+		return
+	}
+	s.memory += e.size
+}
+
+// settle takes a record that is in the index out of the books, with the lock
+// held.
+func (s *Store) settle(e *entry) {
+	e.indexed = true
+	e.piece.waiting--
+	if s.waiting[e.ask.Key]--; s.waiting[e.ask.Key] == 0 {
+		delete(s.waiting, e.ask.Key)
+	}
+	if e.record != nil {
+		s.memory -= e.size
+		e.record = nil
+	}
+}
+
+// Lookup is [Reader.Lookup]. Records of these keys that were appended here and
+// are not in the index yet are put there first, so that every reader gets the
+// same answer.
+func (s *Store) Lookup(ctx context.Context, asks []Ask) ([]*Record, error) {
+	if err := s.flushKeys(ctx, asks); err != nil {
+		return nil, fmt.Errorf("look up answers: %w", err)
+	}
+	return s.Reader.Lookup(ctx, asks)
+}
+
+// Answered is [Reader.Answered], with [Store.Lookup]'s addition.
+func (s *Store) Answered(ctx context.Context, asks []Ask) ([]bool, error) {
+	if err := s.flushKeys(ctx, asks); err != nil {
+		return nil, fmt.Errorf("look up answers: %w", err)
+	}
+	return s.Reader.Answered(ctx, asks)
+}
+
+func (s *Store) flushKeys(ctx context.Context, asks []Ask) error {
+	s.mu.Lock()
+	needed := false
+	for i := range asks {
+		needed = needed || s.waiting[asks[i].Key] > 0
+	}
+	s.mu.Unlock()
+	if !needed {
+		return nil
+	}
+	return s.Flush(ctx)
+}
+
+// Close refuses further records, indexes what is pending, and ends the store's
+// goroutines. Where the object store can't be reached it returns an error;
+// nothing is lost then: the journal keeps the records for the next Open.
+func (s *Store) Close(ctx context.Context) error {
+	s.mu.Lock()
+	already := s.closed
+	s.closed = true
+	s.mu.Unlock()
+	if already {
+		return nil
+	}
+	s.jrnl.stop()
+	err := s.Flush(ctx)
+	s.stop()
+	s.running.Wait()
+	err = errors.Join(err, s.moveOnce(ctx))
+	err = errors.Join(err, s.Reader.Close(), s.lock.Close())
+	if err != nil {
+		return fmt.Errorf("close answers: %w", err)
+	}
+	return nil
+}
+
+// wake leaves a signal where none is waiting already.
+func wake(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+func writeBytes(data []byte) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := io.Copy(w, bytes.NewReader(data))
+		return err
+	}
+}

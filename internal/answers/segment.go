@@ -1,0 +1,342 @@
+package answers
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"hash/crc32"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// This file is the second door to parquet-go, next to datasets/parquetio:
+// reading one record by its row number needs row groups and pages, which the
+// tables of a dataset have no use for.
+
+// A segmentRow is a record as a segment holds it. The endpoint is in the key.
+// The columns that a key file is made from come first and so lie together.
+type segmentRow struct {
+	Key        [32]byte `parquet:"key"`
+	Cap        int64    `parquet:"cap"`
+	Complete   bool     `parquet:"complete"`
+	Finish     string   `parquet:"finish,dict"`
+	Started    int64    `parquet:"started,timestamp(microsecond)"`
+	RawCRC     uint32   `parquet:"raw_crc32c"`
+	AskID      string   `parquet:"ask_id"`
+	Sample     int64    `parquet:"sample"`
+	Teacher    string   `parquet:"teacher,dict"`
+	Model      string   `parquet:"model,dict"`
+	Format     string   `parquet:"format,dict"`
+	Status     int64    `parquet:"status"`
+	Headers    string   `parquet:"headers,zstd"` // JSON text
+	TTFTMS     int64    `parquet:"ttft_ms"`
+	LatencyMS  int64    `parquet:"latency_ms"`
+	Attempts   int32    `parquet:"attempts"`
+	ErrorClass string   `parquet:"error_class,dict"`
+	ErrorText  string   `parquet:"error_text,zstd"`
+	Raw        []byte   `parquet:"raw,zstd"`
+}
+
+// keyColumns is the head of segmentRow.
+type keyColumns struct {
+	Key      [32]byte `parquet:"key"`
+	Cap      int64    `parquet:"cap"`
+	Complete bool     `parquet:"complete"`
+	Finish   string   `parquet:"finish,dict"`
+	Started  int64    `parquet:"started,timestamp(microsecond)"`
+	RawCRC   uint32   `parquet:"raw_crc32c"`
+}
+
+const (
+	// A page is what reading one record decodes: a few answers.
+	pageBytes = 64 << 10
+	// A row group is what writing holds in memory.
+	rowGroupRows  = 16 << 10
+	rowGroupBytes = 32 << 20
+	// nonceKey makes every file that is written another one, so that whoever
+	// wrote a segment may delete it while no index names it.
+	nonceKey = "stillhouse.answers.nonce"
+)
+
+func toRow(r *Record) (segmentRow, error) {
+	headers := "{}"
+	if len(r.Headers) > 0 {
+		text, err := json.Marshal(r.Headers)
+		if err != nil {
+			return segmentRow{}, err
+		}
+		headers = string(text)
+	}
+	row := segmentRow{
+		Key: r.Key, Cap: r.Cap, Complete: r.Complete, Finish: r.Finish,
+		Started: micros(r.Started), RawCRC: crc32.Checksum(r.Raw, castagnoli),
+		AskID: r.ID, Sample: int64(r.Sample), Teacher: r.Teacher, Model: r.Model,
+		Format: r.Format, Status: int64(r.Status), Headers: headers,
+		TTFTMS: r.TTFT.Milliseconds(), LatencyMS: r.Latency.Milliseconds(), Attempts: r.Attempts,
+		ErrorClass: r.ErrorClass, ErrorText: r.ErrorText, Raw: r.Raw,
+	}
+	return row, nil
+}
+
+func (row *segmentRow) record(endpoint string) (*Record, error) {
+	r := &Record{
+		Ask:     Ask{Endpoint: endpoint, Key: row.Key, ID: row.AskID, Cap: row.Cap, Sample: int(row.Sample)},
+		Teacher: row.Teacher, Model: row.Model, Complete: row.Complete, Finish: row.Finish, Format: row.Format,
+		Status: int(row.Status), Started: time.UnixMicro(row.Started).UTC(),
+		TTFT: time.Duration(row.TTFTMS) * time.Millisecond, Latency: time.Duration(row.LatencyMS) * time.Millisecond,
+		Attempts: row.Attempts, ErrorClass: row.ErrorClass, ErrorText: row.ErrorText,
+	}
+	if len(row.Raw) > 0 {
+		r.Raw = row.Raw
+	}
+	if crc32.Checksum(row.Raw, castagnoli) != row.RawCRC {
+		return nil, fmt.Errorf("answer %s: its bytes do not match their CRC-32C", row.AskID)
+	}
+	if row.Headers != "" && row.Headers != "{}" {
+		if err := json.Unmarshal([]byte(row.Headers), &r.Headers); err != nil {
+			return nil, fmt.Errorf("answer %s: headers: %w", row.AskID, err)
+		}
+	}
+	return r, nil
+}
+
+func (row *segmentRow) meta() keyRow {
+	r := Record{Complete: row.Complete, Finish: row.Finish}
+	return keyRow{cap: row.Cap, kind: r.kind(), started: row.Started, crc: row.RawCRC}
+}
+
+var writers = sync.Pool{New: func() any {
+	return parquet.NewGenericWriter[segmentRow](io.Discard,
+		parquet.PageBufferSize(pageBytes),
+		parquet.MaxRowsPerRowGroup(rowGroupRows),
+		parquet.DataPageStatistics(false),
+		parquet.CreatedBy("stillhouse", "answers", "1"),
+		parquet.SkipPageBounds("raw"), parquet.SkipPageStatistics("raw"),
+		parquet.SkipPageBounds("error_text"), parquet.SkipPageStatistics("error_text"),
+		parquet.SkipPageBounds("headers"), parquet.SkipPageStatistics("headers"),
+		parquet.SkipPageBounds("ask_id"), parquet.SkipPageStatistics("ask_id"),
+		parquet.SortingWriterConfig(parquet.SortingColumns(parquet.Ascending("key"))),
+	)
+}}
+
+// A segmentWriter writes a segment and its key file. Rows must come sorted by
+// key; within a key their order is the order of precedence.
+type segmentWriter struct {
+	w       *parquet.GenericWriter[segmentRow]
+	sum     hash.Hash
+	count   *countingWriter
+	keys    *keyWriter
+	batch   []segmentRow
+	pending int // bytes in batch
+	group   int // bytes in the open row group
+	rows    int64
+	min     Key
+	max     Key
+}
+
+func newSegmentWriter(segment, keys io.Writer) *segmentWriter {
+	s := &segmentWriter{
+		w:    writers.Get().(*parquet.GenericWriter[segmentRow]),
+		sum:  sha256.New(),
+		keys: newKeyWriter(keys),
+	}
+	s.count = &countingWriter{w: io.MultiWriter(segment, s.sum)}
+	s.w.Reset(s.count)
+	return s
+}
+
+func (s *segmentWriter) add(row segmentRow) error {
+	if s.rows == 0 {
+		s.min = row.Key
+	} else if bytes.Compare(row.Key[:], s.max[:]) < 0 {
+		return fmt.Errorf("write segment: key %x after %x", row.Key, s.max)
+	}
+	s.max = row.Key
+	s.rows++
+	if err := s.keys.add(row.Key, row.meta()); err != nil {
+		return err
+	}
+	s.batch = append(s.batch, row)
+	s.pending += len(row.Raw) + 64
+	if s.pending < pageBytes/2 {
+		return nil
+	}
+	return s.write()
+}
+
+// write hands the batch over. The writer looks at page sizes once per call, so
+// a batch is never more than about half a page or one answer.
+func (s *segmentWriter) write() error {
+	if len(s.batch) == 0 {
+		return nil
+	}
+	if _, err := s.w.Write(s.batch); err != nil {
+		return fmt.Errorf("write segment: %w", err)
+	}
+	s.group += s.pending
+	clear(s.batch)
+	s.batch, s.pending = s.batch[:0], 0
+	if s.group >= rowGroupBytes {
+		s.group = 0
+		if err := s.w.Flush(); err != nil {
+			return fmt.Errorf("write segment: %w", err)
+		}
+	}
+	return nil
+}
+
+// close ends the files and describes the segment.
+func (s *segmentWriter) close() (segmentRef, error) {
+	if err := s.write(); err != nil {
+		return segmentRef{}, err
+	}
+	s.w.SetKeyValueMetadata(nonceKey, rand.Text())
+	if err := s.w.Close(); err != nil {
+		return segmentRef{}, fmt.Errorf("write segment: %w", err)
+	}
+	s.w.Reset(io.Discard)
+	writers.Put(s.w)
+	if err := s.keys.close(); err != nil {
+		return segmentRef{}, err
+	}
+	return segmentRef{
+		Name:  hex.EncodeToString(s.sum.Sum(nil)),
+		Rows:  s.rows,
+		Bytes: s.count.n,
+		Min:   s.min.String(),
+		Max:   s.max.String(),
+	}, nil
+}
+
+type countingWriter struct {
+	w io.Writer
+	n int64
+}
+
+func (c *countingWriter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// A segmentFile reads the rows of a segment. It is safe for concurrent use.
+type segmentFile struct {
+	file   *parquet.File
+	groups []parquet.RowGroup
+	starts []int64 // first row of each group, and the end
+}
+
+func openSegment(r io.ReaderAt, size int64) (*segmentFile, error) {
+	f, err := parquet.OpenFile(r, size, parquet.SkipBloomFilters(true), parquet.ReadBufferSize(16<<10))
+	if err != nil {
+		return nil, err
+	}
+	want := parquet.SchemaOf(segmentRow{})
+	if len(f.Schema().Fields()) < len(want.Fields()) {
+		return nil, fmt.Errorf("it has %d columns, want %d", len(f.Schema().Fields()), len(want.Fields()))
+	}
+	s := &segmentFile{file: f, groups: f.RowGroups()}
+	rows := int64(0)
+	for _, g := range s.groups {
+		s.starts = append(s.starts, rows)
+		rows += g.NumRows()
+	}
+	s.starts = append(s.starts, rows)
+	return s, nil
+}
+
+func (s *segmentFile) rows() int64 { return s.starts[len(s.starts)-1] }
+
+// read returns the rows with the given numbers, which must be ascending.
+func (s *segmentFile) read(numbers []int64) (rows []segmentRow, err error) {
+	rows = make([]segmentRow, len(numbers))
+	group := 0
+	for i := 0; i < len(numbers); {
+		for group < len(s.groups) && numbers[i] >= s.starts[group+1] {
+			group++
+		}
+		if group == len(s.groups) {
+			return nil, fmt.Errorf("row %d of %d", numbers[i], s.rows())
+		}
+		end := i
+		for end < len(numbers) && numbers[end] < s.starts[group+1] {
+			end++
+		}
+		if err := s.readGroup(group, numbers[i:end], rows[i:end]); err != nil {
+			return nil, err
+		}
+		i = end
+	}
+	return rows, nil
+}
+
+func (s *segmentFile) readGroup(group int, numbers []int64, rows []segmentRow) (err error) {
+	r := parquet.NewGenericRowGroupReader[segmentRow](s.groups[group])
+	defer func() { err = errors.Join(err, r.Close()) }()
+	for i, n := range numbers {
+		if err := r.SeekToRow(n - s.starts[group]); err != nil {
+			return fmt.Errorf("row %d: %w", n, err)
+		}
+		if got, err := r.Read(rows[i : i+1]); got != 1 {
+			return fmt.Errorf("row %d: %w", n, noEOF(err))
+		}
+	}
+	return nil
+}
+
+// each yields all rows in order. The row is overwritten by the next.
+func (s *segmentFile) each(visit func(*segmentRow) error) (err error) {
+	return eachRow(s.file, visit)
+}
+
+// eachRow reads a Parquet file row by row.
+func eachRow[T any](f *parquet.File, visit func(*T) error) (err error) {
+	r := parquet.NewGenericReader[T](f)
+	defer func() { err = errors.Join(err, r.Close()) }()
+	rows := make([]T, 32)
+	for {
+		clear(rows) // texts of the last ones may still be in use
+		n, err := r.Read(rows)
+		for i := range rows[:n] {
+			if err := visit(&rows[i]); err != nil {
+				return err
+			}
+		}
+		switch {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		case n == 0:
+			return io.ErrUnexpectedEOF
+		}
+	}
+}
+
+// writeKeys makes a segment's key file from its first columns.
+func (s *segmentFile) writeKeys(w io.Writer) error {
+	keys := newKeyWriter(w)
+	err := eachRow(s.file, func(row *keyColumns) error {
+		full := segmentRow{Cap: row.Cap, Complete: row.Complete, Finish: row.Finish, Started: row.Started, RawCRC: row.RawCRC}
+		return keys.add(row.Key, full.meta())
+	})
+	if err != nil {
+		return err
+	}
+	return keys.close()
+}
+
+func noEOF(err error) error {
+	if err == nil || err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
