@@ -186,7 +186,7 @@ func (t *tally) add(c *datasets.Candidate) {
 }
 
 func (t *tally) addError(class string, n int64) {
-	if _, ok := t.errors[class]; !ok && len(t.errors) >= maxErrorClasses {
+	if _, ok := t.errors[class]; !ok && len(t.errors) >= maxErrorClasses-1 {
 		class = Other
 	}
 	t.errors[strings.Clone(class)] += n
@@ -212,8 +212,8 @@ func (t *tally) merge(c *tally) {
 	t.asks += c.asks
 	t.answers += c.answers
 	t.truncated += c.truncated
-	for class, n := range c.errors {
-		t.addError(class, n)
+	for _, class := range slices.Sorted(maps.Keys(c.errors)) {
+		t.addError(class, c.errors[class])
 	}
 	t.pass += c.pass
 	t.fail += c.fail

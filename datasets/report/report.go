@@ -63,8 +63,8 @@ type Figures struct {
 	// PassOfJudged is pass/(pass+fail). PassOfAll is pass/asks, failed asks and
 	// unknown verdicts included, over the cells where a verifier judged
 	// anything. Both are null where nothing was judged.
-	PassOfJudged *Proportion `json:"pass_of_judged" jsonschema:"description=pass/(pass+fail)"`
-	PassOfAll    *Proportion `json:"pass_of_all" jsonschema:"description=pass of all asks in the domains where a verifier judged anything; failed asks and unknown verdicts count as not passed"`
+	PassOfJudged *Proportion `json:"pass_of_judged" jsonschema:"nullable,description=pass/(pass+fail)"`
+	PassOfAll    *Proportion `json:"pass_of_all" jsonschema:"nullable,description=pass of all asks in the domains where a verifier judged anything; failed asks and unknown verdicts count as not passed"`
 
 	Accepted int64 `json:"accepted"`
 	Selected int64 `json:"selected" jsonschema:"description=rows in train or test"`
@@ -75,12 +75,12 @@ type Figures struct {
 	ReasoningTokens  int64 `json:"reasoning_tokens" jsonschema:"description=of completion_tokens"`
 	EstimatedUsage   int64 `json:"estimated_usage" jsonschema:"description=answers whose tokens we estimated because the endpoint sent no count"`
 
-	CostUSD            *float64 `json:"cost_usd" jsonschema:"description=all spend: failed and rejected answers too; null where nothing is priced"`
-	CostPerAcceptedUSD *float64 `json:"cost_per_accepted_usd" jsonschema:"description=cost_usd/accepted; null where an answer is not priced or none is accepted"`
+	CostUSD            *float64 `json:"cost_usd" jsonschema:"nullable,description=all spend: failed and rejected answers too; null where nothing is priced"`
+	CostPerAcceptedUSD *float64 `json:"cost_per_accepted_usd" jsonschema:"nullable,description=cost_usd/accepted; null where an answer is not priced or none is accepted"`
 	UnpricedAsks       int64    `json:"unpriced_asks" jsonschema:"description=asks whose cost is not known"`
 
-	LatencyP50MS *int64 `json:"latency_p50_ms" jsonschema:"description=request sent to answer whole; null where not measured"`
-	LatencyP95MS *int64 `json:"latency_p95_ms"`
+	LatencyP50MS *int64 `json:"latency_p50_ms" jsonschema:"nullable,description=request sent to answer whole; null where not measured"`
+	LatencyP95MS *int64 `json:"latency_p95_ms" jsonschema:"nullable"`
 }
 
 // A Proportion with its 95 % interval by Wilson's score method.

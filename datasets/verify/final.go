@@ -183,9 +183,8 @@ func sentence(line string) string {
 		if line[i] != '.' || line[i+1] != ' ' {
 			continue
 		}
-		// "B. Paris" is one statement.
-		if i <= 2 {
-			continue
+		if head := strings.TrimLeft(line[:i], "([ "); len(head) == 1 && !isDigit(rune(head[0])) {
+			continue // "B. Paris" is one statement
 		}
 		rest := strings.TrimLeft(line[i+1:], " ")
 		if r, _ := utf8.DecodeRuneInString(rest); unicode.IsUpper(r) {

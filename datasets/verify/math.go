@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math/big"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/stillhouse-data/stillhouse/datasets/internal/options"
 )
@@ -104,14 +106,29 @@ func answerStatement(content string) (string, bool) {
 // aside, the texts are equal. It must hold a letter or a digit.
 func sameText(a, b string) bool {
 	a, b = plainText(a), plainText(b)
-	return a == b && strings.ContainsFunc(a, func(r rune) bool { return isDigit(r) || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' || r > 0x7f })
+	return a == b && strings.ContainsFunc(a, wordRune)
 }
 
 var spacing = strings.NewReplacer(`\left`, "", `\right`, "", `\,`, "", `\!`, "", `\;`, "", `\ `, "", `\dfrac`, `\frac`, `\tfrac`, `\frac`, "$", "", "−", "-")
 
+// plainText drops white space, except between letters or digits: 5 600 is not
+// 5600.
 func plainText(s string) string {
-	return strings.Join(strings.Fields(spacing.Replace(s)), "")
+	var b strings.Builder
+	tight := true
+	for _, field := range strings.Fields(spacing.Replace(s)) {
+		first, _ := utf8.DecodeRuneInString(field)
+		if !tight && wordRune(first) {
+			b.WriteByte(' ')
+		}
+		b.WriteString(field)
+		last, _ := utf8.DecodeLastRuneInString(field)
+		tight = !wordRune(last)
+	}
+	return b.String()
 }
+
+func wordRune(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 
 func verdictOf(equal bool) string {
 	if equal {

@@ -1,0 +1,33 @@
+package report
+
+import (
+	"fmt"
+	"html/template"
+	"io"
+
+	_ "embed"
+)
+
+//go:embed report.html.tmpl
+var pageText string
+
+var page = template.Must(template.New("report").Funcs(template.FuncMap{
+	"percent":  percent,
+	"grouped":  grouped,
+	"dollars":  func(usd *float64) string { return dollars(usd, 2) },
+	"each":     func(usd *float64) string { return dollars(usd, 5) },
+	"duration": duration,
+	"name":     clean,
+	"x":        func(p float64) string { return fmt.Sprintf("%.2f", 4+192*p) },
+	"tokens":   func(f Figures) string { return grouped(f.PromptTokens + f.CompletionTokens) },
+}).Parse(pageText))
+
+// HTML writes the comparison as one page that needs nothing else: no script, no
+// request, light or dark as the reader's system is. Every name is escaped.
+func (r *Report) HTML(w io.Writer) error {
+	return page.Execute(w, struct {
+		Teachers []Teacher
+		Cells    []Cell
+		Notes    []string
+	}{r.Teachers, byDomain(r.Cells), r.Notes})
+}
