@@ -14,21 +14,20 @@ import (
 	"github.com/stillhouse-data/stillhouse/internal/objstore"
 )
 
-// Check asks the store for the bucket: it is reachable, takes our credentials,
+// Check asks the store for one key: it is reachable, takes our credentials,
 // and the bucket exists in the region that we sign for. Its errors wrap
-// ErrUnavailable and name the next step.
+// ErrUnavailable and name the next step. (HeadBucket would do, but its errors
+// have no body to tell them apart, and roles limited to a prefix may not.)
 func (b *Bucket) Check(ctx context.Context) error {
-	_, err := b.client.HeadBucket(ctx, &awss3.HeadBucketInput{Bucket: &b.bucket})
+	_, err := b.client.ListObjectsV2(ctx, &awss3.ListObjectsV2Input{
+		Bucket:  &b.bucket,
+		Prefix:  aws.String(objstore.JoinPrefix(b.prefix, "")),
+		MaxKeys: aws.Int32(1),
+	})
 	if err == nil {
 		b.exists.Store(true)
-		return nil
 	}
-	err = b.wrap("check", "", err)
-	var e *Error
-	if errors.As(err, &e) && e.Status == http.StatusNotFound {
-		e.kind, e.Code, e.Hint = objstore.ErrUnavailable, "NoSuchBucket", "create the bucket "+b.bucket+", or check --store"
-	}
-	return err
+	return b.wrap("check", "", err)
 }
 
 // EnsureBucket creates the bucket unless it is there. It is for the embedded

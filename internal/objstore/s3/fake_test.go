@@ -135,7 +135,6 @@ func (f *fakeS3) serve(op, bucket, key string, body []byte, w *httptest.Response
 		return
 	}
 	switch op {
-	case "head-bucket":
 	case "put":
 		f.store(key, body, etagOf(body), r.Header, r.Header, w)
 	case "get", "head":

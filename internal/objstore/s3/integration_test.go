@@ -3,9 +3,13 @@
 package s3
 
 import (
+	"errors"
+	"io"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stillhouse-data/stillhouse/internal/objstore"
 	"github.com/stillhouse-data/stillhouse/internal/objstore/objstoretest"
@@ -84,6 +88,68 @@ func BenchmarkRealStoreGetLarge(b *testing.B) {
 	for b.Loop() {
 		if _, _, err := objstore.ReadAll(b.Context(), bucket, "k", 1<<30); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+func TestRealStorePresigned(t *testing.T) {
+	b := openReal(t, freshPrefix())
+	send := func(method, url, body string) (int, string) {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.StatusCode, string(text)
+	}
+	put, err := b.PresignPut(t.Context(), "with space/result+1.json", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, text := send(http.MethodPut, put, "from a trainer"); status != http.StatusOK {
+		t.Fatalf("put: %d %s", status, text)
+	}
+	get, err := b.PresignGet(t.Context(), "with space/result+1.json", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, text := send(http.MethodGet, get, ""); status != http.StatusOK || text != "from a trainer" {
+		t.Fatalf("get: %d %s", status, text)
+	}
+	if status, _ := send(http.MethodGet, strings.Replace(get, "result", "other", 1), ""); status != http.StatusForbidden {
+		t.Fatalf("get of another key: %d", status)
+	}
+}
+
+func TestRealStoreRefusesAWrongSecret(t *testing.T) {
+	b := openReal(t, freshPrefix())
+	o := b.options
+	o.SecretKey += "x"
+	wrong, err := Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.AccessKey += "x"
+	unknown, err := Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, b := range map[string]*Bucket{"secret": wrong, "access key": unknown} {
+		_, headErr := b.Head(t.Context(), "k")
+		_, _, getErr := b.Get(t.Context(), "k")
+		for op, err := range map[string]error{"head": headErr, "get": getErr} {
+			if !errors.Is(err, objstore.ErrUnavailable) || errors.Is(err, objstore.ErrNotFound) {
+				t.Errorf("%s with a wrong %s: %v", op, what, err)
+			}
 		}
 	}
 }
