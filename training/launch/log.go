@@ -35,20 +35,19 @@ func (r *ring) open() (err error) {
 
 // Write never fails: a full disk must not end a training.
 func (r *ring) Write(p []byte) (int, error) {
-	n := len(p)
-	for len(p) > 0 && r.file != nil {
+	for rest := p; len(rest) > 0 && r.file != nil; {
 		if r.size == r.half {
 			r.turn()
 			continue
 		}
-		part := p[:min(int64(len(p)), r.half-r.size)]
-		if _, err := r.file.Write(part); err != nil {
+		n, err := r.file.Write(rest[:min(int64(len(rest)), r.half-r.size)])
+		if err != nil {
 			break
 		}
-		r.size += int64(len(part))
-		p = p[len(part):]
+		r.size += int64(n)
+		rest = rest[n:]
 	}
-	return n, nil
+	return len(p), nil
 }
 
 // turn begins a new half. Where that fails the rest of the output is dropped.
