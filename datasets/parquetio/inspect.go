@@ -64,6 +64,9 @@ func Check(r io.ReaderAt, size int64) (*Info, error) {
 	}
 	info.Rows = 0
 	for i, group := range file.RowGroups() {
+		if err := checkDictionaries(file, i); err != nil {
+			return nil, fmt.Errorf("read row group %d: %w", i, err)
+		}
 		for j, chunk := range group.ColumnChunks() {
 			n, err := pageRows(chunk)
 			if err != nil {
@@ -108,6 +111,9 @@ func Count(r io.ReaderAt, size int64, column string) (map[string]int64, error) {
 		return nil, fmt.Errorf("%w: the file has no string column %s to count", ErrSchema, column)
 	}
 	for i, group := range file.RowGroups() {
+		if err := checkDictionaries(file, i); err != nil {
+			return nil, fmt.Errorf("read row group %d: %w", i, err)
+		}
 		if err := countValues(group.ColumnChunks()[leaf.ColumnIndex], counts); err != nil {
 			return nil, fmt.Errorf("read row group %d, column %s: %w", i, column, err)
 		}

@@ -52,7 +52,7 @@ func (r *Reader[T]) All() iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var zero T
 		for i, group := range r.file.RowGroups() {
-			more, err := readGroup(group, r.schema, batchRows(r.file, i), yield)
+			more, err := readGroup(r.file, i, group, r.schema, yield)
 			if err != nil {
 				yield(zero, fmt.Errorf("read row group %d: %w", i, err))
 				return
@@ -66,13 +66,16 @@ func (r *Reader[T]) All() iter.Seq2[T, error] {
 
 // readGroup yields the rows of one row group and reports whether the caller
 // wants more.
-func readGroup[T any](group parquet.RowGroup, schema *parquet.Schema, batch int, yield func(T, error) bool) (more bool, err error) {
+func readGroup[T any](file *parquet.File, i int, group parquet.RowGroup, schema *parquet.Schema, yield func(T, error) bool) (more bool, err error) {
+	if err := checkDictionaries(file, i); err != nil {
+		return false, err
+	}
 	reader, err := openGroup[T](group, schema)
 	if err != nil {
 		return false, err
 	}
 	defer func() { err = errors.Join(err, closeGroup(reader)) }()
-	rows := make([]T, batch)
+	rows := make([]T, batchRows(file, i))
 	var seen int64
 	for {
 		// The library would otherwise read into the lists of rows that the
