@@ -216,7 +216,7 @@ func (w *askWork) askOne(admit, flight context.Context, ask *asked) error {
 		return nil
 	}
 	started := time.Now()
-	reply, err := w.client.Ask(teachers.WithAdmission(flight, admit), ask.request)
+	reply, err := w.client.AskAdmitted(flight, admit, ask.request)
 	var failure *teachers.Error
 	switch {
 	case err == nil:
@@ -263,6 +263,7 @@ func (w *askWork) keep(ctx context.Context, ask *asked, reply *teachers.Reply) e
 	usage := usageOf(answer, ask.request.Body, len(reply.Raw))
 	w.counts.New++
 	w.counts.PromptTokens += usage.PromptTokens
+	w.counts.CachedTokens += usage.CachedTokens
 	w.counts.CompletionTokens += usage.CompletionTokens
 	if w.teacher.price == nil {
 		w.counts.Unpriced++

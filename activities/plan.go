@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/stillhouse-data/stillhouse/datasets"
+	"github.com/stillhouse-data/stillhouse/datasets/catalog"
 	"github.com/stillhouse-data/stillhouse/datasets/parquetio"
 	"github.com/stillhouse-data/stillhouse/internal/objstore"
 	"github.com/stillhouse-data/stillhouse/internal/sources"
@@ -28,6 +29,12 @@ func (a *Activities) Plan(ctx context.Context, ref wire.BuildRef) (*wire.PlanOut
 func (a *Activities) plan(ctx context.Context, ref wire.BuildRef, beat func(string)) (*wire.PlanOutput, error) {
 	rt, err := a.runtime(ctx, ref)
 	if err != nil {
+		return nil, err
+	}
+	if err := a.Catalog.PutIntent(ctx, catalog.Intent{
+		Dataset: ref.Dataset, BuildID: ref.BuildID, Recipe: ref.RecipeDigest,
+		Workflow: wire.BuildWorkflowID(ref.Dataset, ref.RecipeDigest, ref.SourcesDigest),
+	}); err != nil {
 		return nil, err
 	}
 	files, err := a.promptFiles(ctx, rt)
@@ -91,12 +98,12 @@ func teacherPlan(t *teacher, plan *Plan) wire.TeacherPlan {
 		concurrency = t.spec.Limits.Concurrency
 	}
 	perBatch := plan.BatchTasks * plan.Samples
-	tp.Window = min(max(2*concurrency/perBatch+2, 3), mostBatches)
+	tp.Window = min(max(2*concurrency/perBatch+2, 3), MostBatches)
 	return tp
 }
 
-// mostBatches bounds a teacher's batches in flight.
-const mostBatches = 100
+// MostBatches bounds a teacher's batches in flight.
+const MostBatches = 100
 
 // promptFiles opens a build's prompt files from the store.
 func (a *Activities) promptFiles(ctx context.Context, rt *runtime) ([][]sources.File, error) {

@@ -164,8 +164,8 @@ func usageOf(answer *teachers.Answer, request []byte, raw int) chat.Usage {
 		n += len(call.Name) + len(call.Arguments)
 	}
 	return chat.Usage{
-		PromptTokens:     teachers.EstimateTokens(int64(len(request))),
-		CompletionTokens: teachers.EstimateTokens(int64(min(n, raw))),
+		PromptTokens:     teachers.EstimateTokens(len(request)),
+		CompletionTokens: teachers.EstimateTokens(min(n, raw)),
 		Estimated:        true,
 	}
 }

@@ -19,6 +19,9 @@ import (
 // refineChunk is how many tasks' answers are in memory at once.
 const refineChunk = 32
 
+// beatShards is how many shards are refined between two signs of life.
+const beatShards = 16
+
 // A refinedTask is a task with all of its candidates, judged and merged. The
 // candidates' messages hold the answer alone; the seal puts the prompt back.
 type refinedTask struct {
@@ -74,6 +77,12 @@ func (a *Activities) refineShard(ctx context.Context, in wire.RefineInput) (*wir
 			return nil, err
 		}
 	}
+	if in.Shard%beatShards == 0 {
+		// The build's entry says that it lives: gc keeps what it writes.
+		if err := a.Catalog.Heartbeat(ctx, in.Dataset, in.BuildID, nil); err != nil {
+			a.Log.Warn("the build's sign of life was not written", "build", in.BuildID, "error", err)
+		}
+	}
 	name := fmt.Sprintf("%07d", in.Shard)
 	_, err = out.upload(ctx, a.Bucket, in.Dataset, in.BuildID, stageRefined, name)
 	return &counts, err
@@ -84,6 +93,7 @@ func tally(counts *wire.RefineCounts, t *refinedTask) {
 	for i := range t.Candidates {
 		c := &t.Candidates[i]
 		counts.Candidates++
+		counts.Count(c.Teacher, c.Accepted)
 		if c.Accepted {
 			counts.Accepted++
 		}

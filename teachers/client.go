@@ -112,11 +112,18 @@ func (c *Client) Close() {
 // and the endpoint's Retry-After take. A 429, 503 or 529 uses up no attempt.
 // Every error is an *Error.
 func (c *Client) Ask(ctx context.Context, r *Request) (*Reply, error) {
+	return c.AskAdmitted(ctx, ctx, r)
+}
+
+// AskAdmitted is Ask for a caller who stops in two steps: once admit ends no
+// request is sent any more, and one that is under way goes on until ctx ends,
+// because its answer is paid for. admit must end no later than ctx.
+func (c *Client) AskAdmitted(ctx, admit context.Context, r *Request) (*Reply, error) {
 	if c.unusable != nil {
 		return nil, c.failed(&Error{Class: ClassBadRequest, Excerpt: c.unusable.Error(), cause: c.unusable})
 	}
-	if err := c.permits.acquire(ctx); err != nil {
-		return nil, c.cancelled(ctx)
+	if err := c.permits.acquire(admit); err != nil {
+		return nil, c.cancelled(admit)
 	}
 	defer c.permits.release()
 	body, err := c.wireBody(ctx, r)
@@ -124,7 +131,7 @@ func (c *Client) Ask(ctx context.Context, r *Request) (*Reply, error) {
 		return nil, c.failed(err)
 	}
 	a := asking{client: c, body: body}
-	reply, err := a.run(ctx)
+	reply, err := a.run(ctx, admit)
 	if err != nil {
 		err.Attempts = a.attempts
 		return nil, c.failed(err)
@@ -185,13 +192,13 @@ type asking struct {
 }
 
 // run sends the request until there is an answer or no more reason to try.
-func (a *asking) run(ctx context.Context) (*Reply, *Error) {
+func (a *asking) run(ctx, admit context.Context) (*Reply, *Error) {
 	for {
 		if err := a.client.permits.stopped(); err != nil {
 			return nil, err
 		}
-		if err := a.client.permits.start(ctx); err != nil {
-			return nil, a.client.cancelled(ctx)
+		if err := a.client.permits.start(admit); err != nil {
+			return nil, a.client.cancelled(admit)
 		}
 		started := time.Now()
 		reply, err := a.client.attempt(ctx, a.body)
@@ -204,8 +211,8 @@ func (a *asking) run(ctx context.Context) (*Reply, *Error) {
 		if !again {
 			return nil, err
 		}
-		if sleep(ctx, wait) != nil {
-			return nil, a.client.cancelled(ctx)
+		if sleep(admit, wait) != nil {
+			return nil, a.client.cancelled(admit)
 		}
 	}
 }

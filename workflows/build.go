@@ -131,6 +131,7 @@ func (b *build) startStreams(ctx workflow.Context) error {
 			TaskQueue:             wire.QueuePipeline,
 			ParentClosePolicy:     enumspb.PARENT_CLOSE_POLICY_ABANDON,
 			WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+			Memo:                  map[string]any{wire.MemoQueue: t.Queue},
 			TypedSearchAttributes: temporal.NewSearchAttributes(
 				datasetAttribute.ValueSet(b.in.Dataset), teacherAttribute.ValueSet(t.ID)),
 		}), wire.WorkflowTeacherStream, wire.StreamInput{

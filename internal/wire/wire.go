@@ -9,6 +9,7 @@ package wire
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"strings"
 	"time"
 )
 
@@ -56,6 +57,10 @@ const (
 	AttributePhase   = "Phase"
 )
 
+// MemoQueue is the memo field of a TeacherStream that holds its task queue, so
+// that workers find the queues that they have to serve.
+const MemoQueue = "queue"
+
 // Phases of a build, in order.
 const (
 	PhasePlan    = "plan"
@@ -89,6 +94,15 @@ func StreamWorkflowID(dataset, buildID, teacher string) string {
 // TeacherQueue is the task queue that asks one teacher at one endpoint.
 func TeacherQueue(teacher, endpointIdentity string) string {
 	return "teacher." + teacher + "." + endpointIdentity[:8]
+}
+
+// QueueTeacher is the teacher of a queue's name.
+func QueueTeacher(queue string) string {
+	id := strings.TrimPrefix(queue, "teacher.")
+	if i := strings.LastIndexByte(id, '.'); i >= 0 {
+		id = id[:i]
+	}
+	return id
 }
 
 // A BuildRef names a build and what it is made from.
@@ -172,6 +186,7 @@ type AskCounts struct {
 	Reused           int64 `json:"reused"` // answers that were there
 	Failed           int64 `json:"failed"`
 	PromptTokens     int64 `json:"prompt_tokens"`
+	CachedTokens     int64 `json:"cached_tokens,omitempty"`
 	CompletionTokens int64 `json:"completion_tokens"`
 	CostMicros       int64 `json:"cost_micros"`
 	Unpriced         int64 `json:"unpriced"` // new answers without a price
@@ -184,6 +199,7 @@ func (c *AskCounts) Add(o AskCounts) {
 	c.Reused += o.Reused
 	c.Failed += o.Failed
 	c.PromptTokens += o.PromptTokens
+	c.CachedTokens += o.CachedTokens
 	c.CompletionTokens += o.CompletionTokens
 	c.CostMicros += o.CostMicros
 	c.Unpriced += o.Unpriced
@@ -258,6 +274,27 @@ type RefineCounts struct {
 	Candidates int64 `json:"candidates"`
 	Accepted   int64 `json:"accepted"`
 	Selected   int64 `json:"selected"`
+	// Teachers counts candidates and accepted ones by teacher.
+	Teachers map[string]Share `json:"teachers,omitempty"`
+}
+
+// A Share is how many of some candidates are accepted.
+type Share struct {
+	Of       int64 `json:"of"`
+	Accepted int64 `json:"accepted"`
+}
+
+// Count adds one candidate of a teacher.
+func (c *RefineCounts) Count(teacher string, accepted bool) {
+	if c.Teachers == nil {
+		c.Teachers = map[string]Share{}
+	}
+	s := c.Teachers[teacher]
+	s.Of++
+	if accepted {
+		s.Accepted++
+	}
+	c.Teachers[teacher] = s
 }
 
 // Add adds o to c.
@@ -266,6 +303,15 @@ func (c *RefineCounts) Add(o RefineCounts) {
 	c.Candidates += o.Candidates
 	c.Accepted += o.Accepted
 	c.Selected += o.Selected
+	for id, share := range o.Teachers {
+		if c.Teachers == nil {
+			c.Teachers = map[string]Share{}
+		}
+		s := c.Teachers[id]
+		s.Of += share.Of
+		s.Accepted += share.Accepted
+		c.Teachers[id] = s
+	}
 }
 
 // SealInput writes the tables and commits the version.
@@ -321,6 +367,7 @@ type TeacherStatus struct {
 	Counts  AskCounts      `json:"counts"`
 	Done    bool           `json:"done"`
 	Stopped *TeacherFailed `json:"stopped,omitempty"`
+	Waiting string         `json:"waiting,omitempty"` // why its asks wait; filled in by whoever watches
 }
 
 // ScheduledInput starts a ScheduledBuild: the recipe and its local files are
