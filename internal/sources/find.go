@@ -181,13 +181,14 @@ func walk(dir string, depth int, f func(path string) error) error {
 
 func hasMeta(path string) bool { return strings.ContainsAny(path, "*?[") }
 
-// baseOf is the part of a pattern before its first folder with a wildcard.
+// baseOf is the folder that a pattern is looked for in: the part before its
+// first name with a wildcard.
 func baseOf(path string) string {
-	for hasMeta(path) {
-		path = filepath.Dir(path)
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return path
 	}
-	if info, err := os.Stat(path); err == nil && !info.IsDir() {
-		return filepath.Dir(path)
+	for path = filepath.Dir(path); hasMeta(path); {
+		path = filepath.Dir(path)
 	}
 	return path
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/stillhouse-data/stillhouse/internal/recipe"
@@ -210,7 +209,7 @@ func Items(ctx context.Context, files []File, src *recipe.PromptSource, o Option
 // concat reads the files one after the other, up to an error that is not a row's.
 func concat(ctx context.Context, files []File, o Options) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
-		for _, f := range slices.Clone(files) {
+		for _, f := range files {
 			for row, err := range Rows(ctx, f, o) {
 				var fault *RowError
 				if !yield(row, err) || err != nil && !errors.As(err, &fault) {
