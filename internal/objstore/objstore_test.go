@@ -67,6 +67,28 @@ func TestFiles(t *testing.T) {
 	}
 }
 
+func TestLargeBodyThatIsThereIsNotSentAgain(t *testing.T) {
+	b := mem.New("t")
+	puts := 0
+	b.Fault = func(op, _ string) error {
+		if op == mem.OpPut {
+			puts++
+		}
+		return nil
+	}
+	for range 2 {
+		if attr, err := objstore.CreateOrSame(t.Context(), b, "k", make([]byte, 2<<20)); err != nil || attr.Size != 2<<20 {
+			t.Fatalf("%+v, %v", attr, err)
+		}
+	}
+	if puts != 1 {
+		t.Fatalf("sent %d times", puts)
+	}
+	if _, err := objstore.CreateOrSame(t.Context(), b, "k", make([]byte, 3<<20)); !errors.Is(err, objstore.ErrPrecondition) {
+		t.Fatalf("another size: %v", err)
+	}
+}
+
 func TestReaderAtReadsBlocksOnce(t *testing.T) {
 	b := mem.New("t")
 	put(t, b, "k", string(make([]byte, 5<<20)))

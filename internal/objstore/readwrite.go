@@ -114,7 +114,7 @@ func openFile(path string) (*os.File, int64, error) {
 // digest, where whatever is there was written by this same call at another
 // time. Another size is an error that wraps ErrPrecondition.
 func CreateOrSame(ctx context.Context, b Bucket, key string, data []byte) (Attr, error) {
-	return createOrSame(ctx, b, key, bytes.NewReader(data), int64(len(data)), "")
+	return createOrSame(ctx, b, key, bytes.NewReader(data), int64(len(data)))
 }
 
 // CreateFileOrSame is CreateOrSame for the content of a file.
@@ -124,11 +124,20 @@ func CreateFileOrSame(ctx context.Context, b Bucket, key, path string) (Attr, er
 		return Attr{}, fmt.Errorf("create %s: %w", key, err)
 	}
 	defer f.Close()
-	return createOrSame(ctx, b, key, f, size, "")
+	return createOrSame(ctx, b, key, f, size)
 }
 
-func createOrSame(ctx context.Context, b Bucket, key string, body io.ReadSeeker, size int64, contentType string) (Attr, error) {
-	attr, err := b.Put(ctx, key, body, size, PutOptions{IfNoneMatch: true, ContentType: contentType})
+// lookFirst is the size from which a body that is there already is worth a
+// question before it is sent: a store says no only after the last byte.
+const lookFirst = 1 << 20
+
+func createOrSame(ctx context.Context, b Bucket, key string, body io.ReadSeeker, size int64) (Attr, error) {
+	if size >= lookFirst {
+		if there, err := b.Head(ctx, key); err == nil && there.Size == size {
+			return there, nil
+		}
+	}
+	attr, err := b.Put(ctx, key, body, size, PutOptions{IfNoneMatch: true})
 	if !errors.Is(err, ErrPrecondition) {
 		return attr, err
 	}

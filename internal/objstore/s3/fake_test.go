@@ -67,6 +67,8 @@ func operation(r *http.Request) (op, bucket, key string) {
 	bucket, key, _ = strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	q := r.URL.Query()
 	switch {
+	case key == "" && r.Method == http.MethodGet && q.Has("uploads"):
+		op = "list-uploads"
 	case key == "" && r.Method == http.MethodGet:
 		op = "list"
 	case key == "" && r.Method == http.MethodPost:
@@ -146,6 +148,12 @@ func (f *fakeS3) serve(op, bucket, key string, body []byte, w *httptest.Response
 		f.deleteMany(body, w, r)
 	case "list":
 		f.list(w, r)
+	case "list-uploads":
+		fmt.Fprint(w, `<ListMultipartUploadsResult>`)
+		for id, u := range f.uploads { // whatever the prefix
+			fmt.Fprintf(w, `<Upload><Key>%s</Key><UploadId>%s</UploadId><Initiated>2026-11-30T12:00:00Z</Initiated></Upload>`, u.key, id)
+		}
+		fmt.Fprint(w, `</ListMultipartUploadsResult>`)
 	case "create-upload":
 		id := rand.Text()
 		f.uploads[id] = &fakeUpload{key: key, header: r.Header.Clone(), parts: map[int][]byte{}}

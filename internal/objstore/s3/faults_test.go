@@ -154,6 +154,29 @@ func TestUploadInPartsIsAbortedWhenTheCallerLeaves(t *testing.T) {
 	}
 }
 
+func TestUploadsThatWereLeftOpen(t *testing.T) {
+	f := newFake(t, "datasets")
+	b := openFake(t, f)
+	f.uploads["ours"] = &fakeUpload{key: "team-a/data/k"}
+	f.uploads["theirs"] = &fakeUpload{key: "team-b/data/k"}
+	open, err := b.Uploads(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := objstore.Upload{Key: "data/k", ID: "ours", Began: time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)}
+	if len(open) != 1 || open[0] != want {
+		t.Fatalf("open: %+v, want %+v", open, want)
+	}
+	for range 2 { // the second time it has gone
+		if err := b.AbortUpload(t.Context(), open[0]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if f.openUploads() != 1 || f.uploads["theirs"] == nil {
+		t.Fatalf("left %v", f.uploads)
+	}
+}
+
 func TestLostPartsAreNoticed(t *testing.T) {
 	f := newFake(t, "datasets")
 	f.hook = func(op, _ string, w http.ResponseWriter, r *http.Request) bool {

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+
 	"github.com/stillhouse-data/stillhouse/internal/objstore"
 	"github.com/stillhouse-data/stillhouse/internal/objstore/objstoretest"
 )
@@ -127,6 +129,29 @@ func TestRealStorePresigned(t *testing.T) {
 	}
 	if status, _ := send(http.MethodGet, strings.Replace(get, "result", "other", 1), ""); status != http.StatusForbidden {
 		t.Fatalf("get of another key: %d", status)
+	}
+}
+
+func TestRealStoreUploads(t *testing.T) {
+	b := openReal(t, freshPrefix())
+	full, err := b.full("data/k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.client.CreateMultipartUpload(t.Context(), &awss3.CreateMultipartUploadInput{Bucket: &b.bucket, Key: full}); err != nil {
+		t.Fatal(err)
+	}
+	open, err := b.Uploads(t.Context())
+	if err != nil || len(open) != 1 || open[0].Key != "data/k" || time.Since(open[0].Began) > time.Hour {
+		t.Fatalf("open: %+v, %v", open, err)
+	}
+	for range 2 {
+		if err := b.AbortUpload(t.Context(), open[0]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if open, err = b.Uploads(t.Context()); err != nil || len(open) != 0 {
+		t.Fatalf("after the abort: %+v, %v", open, err)
 	}
 }
 
