@@ -38,6 +38,9 @@ func Inspect(r io.ReaderAt, size int64) (*Info, error) {
 
 func inspect(file *parquet.File) (info *Info, err error) {
 	defer guard(&err)
+	if err := checkFingerprint(file); err != nil {
+		return nil, err
+	}
 	columns := columnsOf(file.Root())
 	info = &Info{
 		Rows: file.NumRows(), RowGroups: len(file.RowGroups()),

@@ -39,7 +39,24 @@ func Open[T any](r io.ReaderAt, size int64) (*Reader[T], error) {
 
 func checkSchema(want *parquet.Schema, file *parquet.File) (err error) {
 	defer guard(&err)
+	if err := checkFingerprint(file); err != nil {
+		return err
+	}
 	return check(want, file.Root(), "")
+}
+
+// checkFingerprint compares a file's columns with what its writer noted of
+// them. The footer has no checksum, and a column whose name lost a bit would
+// pass for one that an older release did not write.
+func checkFingerprint(file *parquet.File) error {
+	noted, ok := file.Lookup(KeyFingerprint)
+	if !ok {
+		return nil
+	}
+	if got := fingerprintOf(columnsOf(file.Root())); got != noted {
+		return fmt.Errorf("%w: its columns (%s) are not those that were written (%s)", ErrDamaged, got, noted)
+	}
+	return nil
 }
 
 // NumRows is the number of rows that the footer counts. All fails unless it
