@@ -49,7 +49,7 @@ func (d *decoder) enter(n ast.Node, path string) ast.Node {
 		case *ast.AliasNode:
 			target, ok := d.anchors[t.Value.String()]
 			if !ok {
-				d.fault(n, path, "no anchor "+quote("&"+t.Value.String())+" comes before this alias", "")
+				d.fault(n, path, "no anchor "+quote("&"+t.Value.String())+" comes before this alias", "write the value out")
 				return nil
 			}
 			n = target
