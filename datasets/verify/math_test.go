@@ -60,6 +60,17 @@ func TestMath(t *testing.T) {
 		{"5", "A: 5 and a half", u},
 		{"5", "A: 5 is wrong", u},
 		{"18", "A: about 18 eggs", p},
+		{"$18", "A: $18 per day", p},
+		{"$18 per day", "A: $18", p},
+		{"5 m^2", "A: 5 m", u},
+		{"5", "A: 5a", u},
+		{"5", "A: $5 a day", p},
+		{"5", "A: 5k", u},
+		{"5", "A: $5m", u},
+		{"5", "A: 5 tenths", u},
+		{"5", "A: 5-6 eggs", f},
+		{"5", "A: $5-$6", u},
+		{"5", "A: 5 (not 6)", u},
 		// Percent: a sign in the gold must be met; one in the answer is a unit
 		// of a whole gold.
 		{"10%", "A: 10%", p},
@@ -80,6 +91,8 @@ func TestMath(t *testing.T) {
 		{"2 million dollars", "A: $2 million", p},
 		{"2", "A: 2 million", u},
 		{"36", "A: 3 dozen", p},
+		{"2", "A: 2 thousands", u},
+		{"2000000000", "A: $2 bn", p},
 		{"3", "A: 4 dozen", f},
 		// Fractions, mixed numbers, decimals.
 		{"1/2", "A: 0.5", p},

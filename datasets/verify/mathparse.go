@@ -1,9 +1,6 @@
 package verify
 
-import (
-	"math/big"
-	"strings"
-)
+import "math/big"
 
 // readValue reads a statement as one value: a number (an expression of + - * /
 // ^, fractions and square roots that come out rational) with its currency,
@@ -197,41 +194,6 @@ func (p *parser) take(symbol string) bool {
 		return true
 	}
 	return false
-}
-
-// currencies are the words for money that may stand before a number.
-var currencies = map[string]string{
-	"usd": "dollar", "us": "dollar", "eur": "euro", "gbp": "pound", "jpy": "yen", "inr": "rupee", "rs": "rupee",
-}
-
-// leadingMoney reads $5, -$5, USD 5; it tells whether there was a currency.
-func (p *parser) leadingMoney(v *value) bool {
-	at := p.i
-	if len(p.tokens) > 1 && p.tokens[at].is("-") {
-		p.negative = true
-		at++
-	}
-	for _, t := range p.tokens[at:min(len(p.tokens), at+2)] {
-		switch {
-		case t.kind == tokMoney && (v.unit == "" || v.unit == t.text):
-			v.unit = t.text
-		case t.kind == tokWord && v.unit == "" && currencies[t.text] != "":
-			v.unit = currencies[t.text]
-		default:
-			return p.afterMoney(v, at)
-		}
-		at++
-	}
-	return p.afterMoney(v, at)
-}
-
-func (p *parser) afterMoney(v *value, at int) bool {
-	if v.unit == "" {
-		p.negative = false
-		return false
-	}
-	p.i = at
-	return true
 }
 
 func tooLarge(n *big.Rat) bool { return n.Num().BitLen() > maxBits || n.Denom().BitLen() > maxBits }
@@ -532,116 +494,4 @@ func (p *parser) sqrt() (*big.Rat, error) {
 		return nil, err
 	}
 	return root(n)
-}
-
-// scales are the words that multiply.
-var scales = map[string]int64{
-	"hundred": 100, "thousand": 1_000, "million": 1_000_000, "billion": 1_000_000_000, "trillion": 1_000_000_000_000, "dozen": 12,
-}
-
-// notUnits are words after a number that make it another number, or several,
-// or none.
-var notUnits = map[string]bool{
-	"or": true, "and": true, "not": true, "no": true, "nor": true, "if": true, "but": true, "is": true, "isn't": true, "are": true,
-	"was": true, "were": true, "to": true, "minus": true, "plus": true, "times": true, "squared": true, "cubed": true, "over": true,
-	"divided": true, "multiplied": true, "factorial": true, "half": true, "halves": true, "third": true, "thirds": true, "quarter": true,
-	"quarters": true, "fourths": true, "fifths": true, "sixths": true, "eighths": true, "tenths": true, "hundredths": true, "pi": true, "choose": true,
-	"mod": true, "modulo": true, "remainder": true, "wrong": true, "incorrect": true, "of": false,
-}
-
-// unitLetters are the single letters that are read as units. Any other may be
-// a variable.
-const unitLetters = "mgshldjnwvckf"
-
-// suffix reads percent sign, scale and unit up to the end.
-func (p *parser) suffix(v *value) error {
-	for p.i < len(p.tokens) {
-		t := p.peek()
-		if t.kind != tokWord || scales[t.text] == 0 {
-			break
-		}
-		p.i++
-		factor := big.NewRat(scales[t.text], 1)
-		if v.scale != nil {
-			factor.Mul(factor, v.scale)
-		}
-		if v.scale, v.decimals = factor, -1; tooLarge(factor) {
-			return errTooLarge
-		}
-	}
-	if p.take("%") || p.percentWord() {
-		v.percent = true
-		v.decimals = -1
-	}
-	return p.units(v)
-}
-
-func (p *parser) percentWord() bool {
-	switch t := p.peek(); {
-	case t.kind == tokWord && (t.text == "percent" || t.text == "percents"):
-		p.i++
-		return true
-	case t.kind == tokWord && t.text == "per" && p.i+1 < len(p.tokens) && p.tokens[p.i+1].text == "cent":
-		p.i += 2
-		return true
-	}
-	return false
-}
-
-// maxUnitWords is how many words after a number still are its unit.
-const maxUnitWords = 8
-
-func (p *parser) units(v *value) error {
-	var words []string
-	for p.i < len(p.tokens) {
-		t := p.peek()
-		switch {
-		case t.kind == tokWord && !notUnits[t.text] && (len([]rune(t.text)) > 1 || t.text == "a" || strings.Contains(unitLetters, t.text)):
-			words = append(words, singular(t.text))
-		case t.kind == tokMoney:
-			words = append(words, t.text)
-		case (t.is("/") || t.is("*")) && len(words) > 0:
-			words = append(words, t.text)
-		case t.is("^") && len(words) > 0:
-			p.i++
-			e, err := p.exponent()
-			if err != nil {
-				return err
-			}
-			words = append(words, "^"+e.RatString())
-			continue
-		default:
-			return errUnreadable
-		}
-		p.i++
-	}
-	if len(words) > maxUnitWords {
-		return errUnreadable
-	}
-	unit := strings.Join(words, " ")
-	if v.unit != "" && unit != "" && unit != v.unit {
-		unit = v.unit + " " + unit // $5 per day
-	} else if unit == "" {
-		unit = v.unit
-	}
-	v.unit = unit
-	return nil
-}
-
-// unitNames are the short and the long names of the same unit.
-var unitNames = map[string]string{
-	"meter": "m", "metre": "m", "kilometer": "km", "kilometre": "km", "centimeter": "cm", "centimetre": "cm", "millimeter": "mm", "millimetre": "mm",
-	"gram": "g", "kilogram": "kg", "kilo": "kg", "second": "s", "sec": "s", "minute": "min", "hour": "h", "hr": "h", "liter": "l", "litre": "l",
-	"foot": "ft", "feet": "ft", "inch": "in", "inche": "in", "mile": "mi", "pound": "pound", "lb": "pound", "usd": "dollar", "buck": "dollar",
-	"degree": "degree", "per": "/",
-}
-
-func singular(word string) string {
-	if len(word) > 3 && strings.HasSuffix(word, "s") && !strings.HasSuffix(word, "ss") {
-		word = word[:len(word)-1]
-	}
-	if long, ok := unitNames[word]; ok {
-		return long
-	}
-	return word
 }

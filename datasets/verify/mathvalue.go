@@ -3,6 +3,7 @@ package verify
 import (
 	"math/big"
 	"slices"
+	"strings"
 )
 
 type valueKind int
@@ -168,10 +169,24 @@ func meetsNumber(gold, answer *value, tolerance *big.Rat) judgement {
 }
 
 // unitsAgree tells whether the numbers may be compared as they stand. A single
-// letter in the gold may be a variable, so the answer must have it too.
+// letter in the gold may be a variable, so the answer must have it too. What an
+// amount of money is paid for or per does not change the amount.
 func unitsAgree(gold, answer string) bool {
-	return gold == "" || gold == answer || answer == "" && len(gold) > 1
+	if gold == "" || gold == answer || answer == "" && len(gold) > 1 {
+		return true
+	}
+	currency, _, _ := strings.Cut(gold, " ")
+	other, _, _ := strings.Cut(answer, " ")
+	return currency == other && isMoney[currency]
 }
+
+var isMoney = func() map[string]bool {
+	names := make(map[string]bool)
+	for _, name := range money {
+		names[name] = true
+	}
+	return names
+}()
 
 // near compares two numbers: a whole gold exactly, another within tolerance
 // times the smaller of 1 and the gold. An answer that is outside but rounds to
