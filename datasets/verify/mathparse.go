@@ -1,13 +1,16 @@
 package verify
 
-import "math/big"
+import (
+	"math/big"
+	"strings"
+)
 
 // readValue reads a statement as one value: a number (an expression of + - * /
 // ^, fractions and square roots that come out rational) with its currency,
 // percent sign, scale word and unit; a tuple, an interval, a set or a bare list
 // of values; x = value; or a chain of equal expressions.
 func readValue(statement string) (*value, error) {
-	tokens, err := lex(statement)
+	tokens, err := lex(inlineMath(statement))
 	if err != nil {
 		return nil, err
 	}
@@ -32,6 +35,45 @@ func readValue(statement string) (*value, error) {
 		}
 	}
 	return last, nil
+}
+
+// inlineMath drops the dollar signs that delimit LaTeX. As in Pandoc, a closing
+// one follows no space and precedes no digit, so that $5 and $6 are amounts.
+func inlineMath(s string) string {
+	if len(s) > maxStatement || strings.Count(s, "$") < 2 {
+		return s
+	}
+	var b strings.Builder
+	for {
+		open := dollarAt(s, 0)
+		if open < 0 {
+			break
+		}
+		shut := dollarAt(s, open+1)
+		if shut <= open+1 || s[shut-1] == ' ' || s[open+1] == ' ' || shut+1 < len(s) && isDigit(rune(s[shut+1])) {
+			break
+		}
+		b.WriteString(s[:open])
+		b.WriteByte(' ')
+		b.WriteString(s[open+1 : shut])
+		b.WriteByte(' ')
+		s = s[shut+1:]
+	}
+	b.WriteString(s)
+	return b.String()
+}
+
+// dollarAt is the next dollar sign that no backslash escapes, or -1.
+func dollarAt(s string, from int) int {
+	for i := from; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case '$':
+			return i
+		}
+	}
+	return -1
 }
 
 // hedges may stand before a number that was rounded.
