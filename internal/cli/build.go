@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 
 	"github.com/stillhouse-data/stillhouse/activities"
 	"github.com/stillhouse-data/stillhouse/datasets/catalog"
-	"github.com/stillhouse-data/stillhouse/internal/objstore"
 	"github.com/stillhouse-data/stillhouse/internal/recipe"
 	"github.com/stillhouse-data/stillhouse/internal/wire"
 )
@@ -322,3 +320,6 @@ func spends(r *recipe.Recipe) bool {
 	}
 	return false
 }
+
+// unavailable tells that a store or server can't be reached just now.
+func unavailable(err error) bool { return exitCode(err) == exitUnreachable }

@@ -142,7 +142,7 @@ Start with:  stillhouse demo
 // commands makes each command; their files add to it.
 var commands []func(*app) *cobra.Command
 
-func register(f func(*app) *cobra.Command) { commands = append(commands, f) }
+func register(f ...func(*app) *cobra.Command) { commands = append(commands, f...) }
 
 // wrapArgs makes errors of positional arguments and unknown commands usage
 // errors.

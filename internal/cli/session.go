@@ -197,7 +197,7 @@ func (s *session) start(ctx context.Context) error {
 	if s.workers, err = startWorkers(ctx, s, nil); err != nil {
 		return err
 	}
-	return s.home.WriteEndpoints(e)
+	return s.home.WriteEndpoints(&e)
 }
 
 func (s *session) attach(ctx context.Context, e *home.Endpoints) error {

@@ -4,12 +4,15 @@ import (
 	"bufio"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"io"
 	"net/url"
 	"strings"
 
 	commonpb "go.temporal.io/api/common/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/sdk/converter"
 )
 
@@ -78,4 +81,13 @@ func isYes(line string) bool {
 		return true
 	}
 	return false
+}
+
+// executionInfo is one row of a list of workflows.
+type executionInfo = workflowpb.WorkflowExecutionInfo
+
+// digest is the hex SHA-256 of data.
+func digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"go.temporal.io/api/workflowservice/v1"
-	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/worker"
 
@@ -213,5 +212,3 @@ func (w *workers) stop(ctx context.Context) {
 		w.log.Warn("the answers' journal was not closed; the next start reads it again", "error", err)
 	}
 }
-
-var _ client.HeadersProvider = bearer("")

@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+func init() { register(serveCommand, workerCommand, envCommand) }
+
+func serveCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "serve",
+		Short: "Keep the embedded services up in the foreground",
+		Long:  "Serve runs the embedded Temporal server, its web page, the store and the\nworkers until Ctrl-C. Other commands on the same home attach to it, builds can\nbe detached, and schedules run.",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context()) },
+	}
+}
+
+func (a *app) serve(ctx context.Context) error {
+	if a.remoteTemporal() {
+		return usage("serve runs the embedded services; on a Temporal server of your own run: stillhouse worker")
+	}
+	s, err := a.open(ctx, true)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if !s.owns() {
+		return usage("process %d serves home %s already", s.endpoints.PID, s.home.Dir)
+	}
+	a.say("Temporal  %s\nweb page  %s\nstore     %s (stillhouse env prints its keys)\nhome      %s\nCtrl-C ends them; what is under way goes on at the next start",
+		s.endpoints.Temporal, s.endpoints.UI, s.endpoints.S3, s.home.Dir)
+	select {
+	case <-a.interrupted:
+		a.say("stopping: answers in flight have up to %s to arrive", drainLimit)
+		return nil
+	case <-s.services.Done():
+		return fmt.Errorf("an embedded service died: %w", s.services.Err())
+	}
+}
+
+func workerCommand(a *app) *cobra.Command {
+	var only string
+	cmd := &cobra.Command{
+		Use:   "worker",
+		Short: "Work for a Temporal cluster",
+		Long:  "Worker serves the builds of a Temporal cluster (--temporal, --store). It serves\nall teachers, or with --teachers only those: a teacher inside a private network\nis served by workers that run there and hold its key.",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return a.work(cmd.Context(), only) },
+	}
+	cmd.Flags().StringVar(&only, "teachers", "", "ids of the teachers to serve, separated by commas (default: all)")
+	return cmd
+}
+
+func (a *app) work(ctx context.Context, only string) error {
+	if !a.remoteTemporal() {
+		return usage("worker needs a Temporal server: --temporal HOST:PORT; for the embedded one run: stillhouse serve")
+	}
+	s, err := a.open(ctx, false)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	lock, err := s.home.Lock()
+	if err != nil {
+		return fmt.Errorf("each worker on a machine needs a home of its own: %w", err)
+	}
+	s.lock = lock
+	var ids []string
+	if only != "" {
+		for _, id := range strings.Split(only, ",") {
+			ids = append(ids, strings.TrimSpace(id))
+		}
+	}
+	if s.workers, err = startWorkers(ctx, s, ids); err != nil {
+		return err
+	}
+	a.say("working for %s on %s; Ctrl-C drains and ends", s.namespace(), s.bucket)
+	<-a.interrupted
+	a.say("stopping: answers in flight have up to %s to arrive", drainLimit)
+	return nil
+}
+
+func envCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "env",
+		Short: "Print the embedded store's endpoint and keys, for other tools",
+		Long:  "Env prints shell assignments that aws, DuckDB, pyarrow and s3fs understand. It\nis the only command that prints keys. The endpoint is up while stillhouse serve\nor a build runs.\n\n  eval \"$(stillhouse env)\"",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return a.printEnv(cmd.Context()) },
+	}
+}
+
+func (a *app) printEnv(ctx context.Context) error {
+	h, err := a.openHome()
+	if err != nil {
+		return err
+	}
+	e, err := h.ReadEndpoints(ctx)
+	if err != nil {
+		return usage("%v", err)
+	}
+	if a.json {
+		return a.printJSON(map[string]string{
+			"AWS_ENDPOINT_URL": e.S3, "AWS_ENDPOINT_URL_S3": e.S3, "AWS_ACCESS_KEY_ID": e.AccessKey, "AWS_SECRET_ACCESS_KEY": e.SecretKey,
+			"AWS_REGION": e.Region, "AWS_DEFAULT_REGION": e.Region, "STILLHOUSE_BUCKET": e.Bucket,
+			"TEMPORAL_ADDRESS": e.Temporal, "TEMPORAL_NAMESPACE": e.Namespace, "STILLHOUSE_TEMPORAL_UI": e.UI,
+			"STILLHOUSE_TEMPORAL_TOKEN": e.Token,
+		})
+	}
+	for _, v := range [][2]string{
+		{"AWS_ENDPOINT_URL", e.S3}, {"AWS_ENDPOINT_URL_S3", e.S3}, {"AWS_ACCESS_KEY_ID", e.AccessKey}, {"AWS_SECRET_ACCESS_KEY", e.SecretKey},
+		{"AWS_REGION", e.Region}, {"AWS_DEFAULT_REGION", e.Region}, {"STILLHOUSE_BUCKET", e.Bucket},
+	} {
+		fmt.Fprintf(a.out, "export %s='%s'\n", v[0], v[1])
+	}
+	fmt.Fprintf(a.out, "# the datasets: s3://%s/datasets/   as files: %s\n# Temporal's page: %s\n", e.Bucket, h.Path("store", e.Bucket), e.UI)
+	return nil
+}

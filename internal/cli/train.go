@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+
+	"github.com/stillhouse-data/stillhouse/activities"
+	"github.com/stillhouse-data/stillhouse/internal/wire"
+	"github.com/stillhouse-data/stillhouse/training"
+	"github.com/stillhouse-data/stillhouse/training/launch"
+)
+
+func init() { register(trainCommand) }
+
+// trainFlags are the flags of train.
+type trainFlags struct {
+	trainer, launcher, model string
+	tokenizer, chatTemplate  string
+	maxLength, attempt       int
+	env                      string
+	params                   []string
+}
+
+func trainCommand(a *app) *cobra.Command {
+	var f trainFlags
+	cmd := &cobra.Command{
+		Use:   "train REF [flags] [-- COMMAND ARG...]",
+		Short: "Hand a version to an external trainer, once, and record its end",
+		Long: `Train renders a bundle (the view that the trainer reads, its configuration,
+run.sh), starts it once, follows it and records how it ended. The command after
+-- replaces the trainer's own; {config} in it stands for the configuration.
+
+  stillhouse train maths@3 --trainer trl --launcher command --model Qwen/Qwen3-0.6B`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.train(cmd.Context(), args[0], args[1:], f)
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.trainer, "trainer", "trl", "trainer that the configuration is for: trl")
+	fl.StringVar(&f.launcher, "launcher", "command", "what starts it: command (a process of the worker's machine)")
+	fl.StringVar(&f.model, "model", "", "student: a folder or a Hub name")
+	fl.StringVar(&f.tokenizer, "tokenizer", "", "tokenizer, where it is not the model's")
+	fl.StringVar(&f.chatTemplate, "chat-template", "", "chat template, where it is not the tokenizer's")
+	fl.IntVar(&f.maxLength, "max-length", 0, "tokens of a sequence; 0 cuts nothing")
+	fl.IntVar(&f.attempt, "attempt", 1, "raise it to train the same thing again")
+	fl.StringVar(&f.env, "env", "", "names of variables that the trainer may see, separated by commas")
+	fl.StringArrayVar(&f.params, "param", nil, "NAME=VALUE of the trainer's own, VALUE as JSON or text; may repeat")
+	return cmd
+}
+
+// trainers are what this process can start. Launches live in the home, so that
+// the next process finds them again.
+func (a *app) trainers(s *session) activities.Trainers {
+	dir := s.home.Path("launches")
+	return activities.Trainers{
+		Dir: dir,
+		Launchers: map[string]launch.Launcher{launch.CommandLauncher: &launch.Command{
+			Root: dir,
+			Claim: func(ctx context.Context, launchID, owner string) error {
+				return training.Claim(ctx, s.bucket, launchID, owner)
+			},
+		}},
+	}
+}
+
+func (a *app) train(ctx context.Context, ref string, command []string, f trainFlags) error {
+	options, err := f.options()
+	if err != nil {
+		return err
+	}
+	c, err := a.readCatalog(ctx)
+	if err != nil {
+		return err
+	}
+	v, _, err := c.Resolve(ctx, ref)
+	if err != nil {
+		return err
+	}
+	in := wire.HandOffInput{
+		Ref: v.Ref(), Trainer: f.trainer, Launcher: f.launcher, Command: command,
+		Model: f.model, Attempt: f.attempt, Options: options,
+	}
+	if f.env != "" {
+		for _, name := range strings.Split(f.env, ",") {
+			in.Env = append(in.Env, strings.TrimSpace(name))
+		}
+	}
+	s, err := a.open(ctx, true)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	id, err := handOffID(in)
+	if err != nil {
+		return err
+	}
+	handle, err := s.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID: id, TaskQueue: wire.QueuePipeline,
+		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+	}, wire.WorkflowHandOff, in)
+	if err != nil {
+		return fmt.Errorf("start the hand-off: %w", err)
+	}
+	a.say("handing %s to %s; the launch runs on if this command is interrupted, and running it again follows it", in.Ref, in.Trainer)
+	var out wire.HandOffOutput
+	if err := handle.Get(ctx, &out); err != nil {
+		return err
+	}
+	if a.json {
+		if err := a.printJSON(out); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintf(a.out, "launch    %s\nstate     %s\nrecord    %s\n", out.LaunchID, out.State, out.Result)
+		if out.Text != "" {
+			fmt.Fprintf(a.out, "reason    %s\n", printable(out.Text))
+		}
+		if s.endpoints != nil {
+			fmt.Fprintf(a.out, "folder    %s\n", s.home.Path("launches", out.LaunchID))
+		}
+	}
+	if out.State != string(launch.Succeeded) {
+		return &codedError{code: exitFailed}
+	}
+	return nil
+}
+
+// options are the flags that the workflow carries as JSON text.
+func (f *trainFlags) options() (string, error) {
+	o := activities.HandOffOptions{Tokenizer: f.tokenizer, ChatTemplate: f.chatTemplate, MaxLength: f.maxLength}
+	for _, p := range f.params {
+		name, value, ok := strings.Cut(p, "=")
+		if !ok || name == "" {
+			return "", usage("--param %s: want NAME=VALUE", p)
+		}
+		if o.Params == nil {
+			o.Params = map[string]any{}
+		}
+		var v any
+		if json.Unmarshal([]byte(value), &v) != nil {
+			v = value
+		}
+		o.Params[name] = v
+	}
+	text, err := json.Marshal(o)
+	return string(text), err
+}
+
+// handOffID is the same for the same hand-off, so that the same command finds
+// the one that runs.
+func handOffID(in wire.HandOffInput) (string, error) {
+	text, err := json.Marshal(in)
+	if err != nil {
+		return "", err
+	}
+	return "handoff/" + in.Ref + "/" + digest(text)[:16], nil
+}
