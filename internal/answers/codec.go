@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"math"
 	"slices"
 	"strings"
@@ -66,7 +67,13 @@ func (r *Record) size() int64 {
 	return int64(n)
 }
 
+// appendRecord appends the record as a journal holds it, before compression.
 func appendRecord(dst []byte, r *Record) []byte {
+	return appendText(appendHead(dst, r), r.Raw)
+}
+
+// appendHead appends all but Raw.
+func appendHead(dst []byte, r *Record) []byte {
 	dst = append(dst, recordVersion)
 	dst = appendText(dst, r.Endpoint)
 	dst = append(dst, r.Key[:]...)
@@ -98,8 +105,16 @@ func appendRecord(dst []byte, r *Record) []byte {
 	dst = binary.AppendVarint(dst, r.Latency.Milliseconds())
 	dst = binary.AppendVarint(dst, int64(r.Attempts))
 	dst = appendText(dst, r.ErrorClass)
-	dst = appendText(dst, r.ErrorText)
-	return appendText(dst, r.Raw)
+	return appendText(dst, r.ErrorText)
+}
+
+// checksum is the CRC-32C of the whole record. It tells records apart that
+// share key, cap and time, and tells whether one was read right.
+func (r *Record) checksum() uint32 {
+	buf := payloads.Get().(*[]byte)
+	defer payloads.Put(buf)
+	*buf = appendHead((*buf)[:0], r)
+	return crc32.Update(crc32.Checksum(*buf, castagnoli), castagnoli, r.Raw)
 }
 
 func appendText[T string | []byte](dst []byte, s T) []byte {

@@ -53,8 +53,8 @@ func (s *Store) commitRange(ctx context.Context, id rangeID, items []item, done 
 		// A segment that waited for long may have been indexed by a write
 		// whose answer was lost, merged, and deleted: then it must not be
 		// named again.
-		if segment != nil && time.Since(segment.at) > s.tune.grace/2 {
-			return fmt.Errorf("index answers in %s: no success within %v", id, s.tune.grace/2)
+		if segment != nil && time.Since(segment.at) > s.tune.patience {
+			return fmt.Errorf("index answers in %s: no success within %v", id, s.tune.patience)
 		}
 		if segment == nil {
 			if segment, err = s.writeSegment(ctx, id, items); err != nil {

@@ -146,23 +146,21 @@ type snapshot struct {
 	etag string
 	// asOf is when the read or write began: whatever was committed before it
 	// is in the index.
-	asOf    time.Time
-	written bool // by this process, rather than read
+	asOf time.Time
 }
 
 // ranges keeps the last snapshot of every index that was looked at. An index
 // holds a few kilobytes, and there is one for about every million records.
 type ranges struct {
 	bucket objstore.Bucket
-	tune   *tuning
 
 	mu   sync.Mutex
 	last map[rangeID]*snapshot
 	busy map[rangeID]chan struct{} // one read at a time per index
 }
 
-func newRanges(bucket objstore.Bucket, tune *tuning) *ranges {
-	return &ranges{bucket: bucket, tune: tune, last: make(map[rangeID]*snapshot), busy: make(map[rangeID]chan struct{})}
+func newRanges(bucket objstore.Bucket) *ranges {
+	return &ranges{bucket: bucket, last: make(map[rangeID]*snapshot), busy: make(map[rangeID]chan struct{})}
 }
 
 func (r *ranges) known(id rangeID) (*snapshot, chan struct{}) {
@@ -189,13 +187,10 @@ func (r *ranges) forget(id rangeID) {
 	delete(r.last, id)
 }
 
-// current returns an index that a lookup which began at the given time may
-// use: one read since then, one that this process wrote within the last
-// moment, or a closed one, whose records never change.
+// current returns an index that holds whatever was committed before the given
+// time: one read since then, or a closed one, whose records never change.
 func (r *ranges) current(ctx context.Context, id rangeID, began time.Time) (*snapshot, error) {
-	usable := func(s *snapshot) bool {
-		return s != nil && (s.Closed || !s.asOf.Before(began) || s.written && began.Sub(s.asOf) < r.tune.freshFor)
-	}
+	usable := func(s *snapshot) bool { return s != nil && (s.Closed || !s.asOf.Before(began)) }
 	s, busy := r.known(id)
 	if usable(s) {
 		return s, nil
@@ -272,7 +267,7 @@ func (r *ranges) replace(ctx context.Context, id rangeID, from *snapshot, to *in
 	if err != nil {
 		return nil, fmt.Errorf("write index of answers: %w", err)
 	}
-	s := &snapshot{index: to, etag: attr.ETag, asOf: began, written: true}
+	s := &snapshot{index: to, etag: attr.ETag, asOf: began}
 	r.keep(id, s)
 	return s, nil
 }

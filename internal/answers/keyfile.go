@@ -17,7 +17,7 @@ import (
 // and what the serving rule and the record cache need. It is searched on disk,
 // so that memory does not grow with the number of answers.
 //
-//	rows × { key [32], cap uint64, started int64 µs, crc uint32 of Raw, kind uint8 }
+//	rows × { key [32], cap uint64, started int64 µs, crc uint32 of the record, kind uint8 }
 //	count uint64, crc uint32 of all before, magic "SHK1"
 //
 // All numbers are little-endian.

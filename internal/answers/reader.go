@@ -71,7 +71,7 @@ func newReader(bucket objstore.Bucket, cacheDir string, tune *tuning) (*Reader, 
 	return &Reader{
 		bucket: bucket,
 		tune:   tune,
-		ranges: newRanges(bucket, tune),
+		ranges: newRanges(bucket),
 		cache:  c,
 		recent: newLRU[recordKey, *Record](tune.recentBytes, nil),
 	}, nil
@@ -183,27 +183,36 @@ type search struct {
 
 // in searches a range for the given asks, which are sorted by key, and then
 // its children for what is left.
+//
+// An answer stays the answer, so one that an old index names needs no look at
+// a newer one. That nothing serves an ask is said of a current index only.
 func (s *search) in(ctx context.Context, id rangeID, which []int) error {
+	old, _ := s.ranges.known(id)
+	if old != nil {
+		if err := s.segments(ctx, id, old.Segments, which); err != nil {
+			return err
+		}
+		if which = s.unserved(which); len(which) == 0 {
+			return nil
+		}
+	}
 	x, err := s.ranges.current(ctx, id, s.began)
 	if err != nil {
 		return err
 	}
-	if err := s.segments(ctx, id, x.Segments, which); err != nil {
-		if errors.Is(err, objstore.ErrNotFound) {
-			s.ranges.forget(id)
+	if old == nil || x.index != old.index {
+		if err := s.segments(ctx, id, x.Segments, which); err != nil {
+			return err
 		}
-		return err
+		which = s.unserved(which)
 	}
 	if !x.Closed {
 		return nil
 	}
-	depth := len(id.bits)
 	var children [2][]int
 	for _, i := range which {
-		if !s.hits[i].served {
-			bit := s.asks[i].Key.bit(depth)
-			children[bit] = append(children[bit], i)
-		}
+		bit := s.asks[i].Key.bit(len(id.bits))
+		children[bit] = append(children[bit], i)
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	for bit, which := range children {
@@ -214,6 +223,16 @@ func (s *search) in(ctx context.Context, id rangeID, which []int) error {
 	return group.Wait()
 }
 
+func (s *search) unserved(which []int) (rest []int) {
+	for _, i := range which {
+		if !s.hits[i].served {
+			rest = append(rest, i)
+		}
+	}
+	return rest
+}
+
+// segments searches the segments of a range, in their order.
 func (s *search) segments(ctx context.Context, id rangeID, refs []segmentRef, which []int) error {
 	files := make([]*keyFile, len(refs))
 	releases := make([]func(), len(refs))
@@ -236,6 +255,9 @@ func (s *search) segments(ctx context.Context, id rangeID, refs []segmentRef, wh
 		})
 	}
 	if err := group.Wait(); err != nil {
+		if errors.Is(err, objstore.ErrNotFound) {
+			s.ranges.forget(id) // merged and deleted since the index was read
+		}
 		return err
 	}
 	for n, file := range files {

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"hash"
-	"hash/crc32"
 	"io"
 	"sync"
 	"time"
@@ -29,7 +28,7 @@ type segmentRow struct {
 	Complete   bool     `parquet:"complete"`
 	Finish     string   `parquet:"finish,dict"`
 	Started    int64    `parquet:"started,timestamp(microsecond)"`
-	RawCRC     uint32   `parquet:"raw_crc32c"`
+	CRC        uint32   `parquet:"crc32c"` // of the record as a journal holds it
 	AskID      string   `parquet:"ask_id"`
 	Sample     int64    `parquet:"sample"`
 	Teacher    string   `parquet:"teacher,dict"`
@@ -52,7 +51,7 @@ type keyColumns struct {
 	Complete bool     `parquet:"complete"`
 	Finish   string   `parquet:"finish,dict"`
 	Started  int64    `parquet:"started,timestamp(microsecond)"`
-	RawCRC   uint32   `parquet:"raw_crc32c"`
+	CRC      uint32   `parquet:"crc32c"`
 }
 
 const (
@@ -77,7 +76,7 @@ func toRow(r *Record) (segmentRow, error) {
 	}
 	row := segmentRow{
 		Key: r.Key, Cap: r.Cap, Complete: r.Complete, Finish: r.Finish,
-		Started: micros(r.Started), RawCRC: crc32.Checksum(r.Raw, castagnoli),
+		Started: micros(r.Started), CRC: r.checksum(),
 		AskID: r.ID, Sample: int64(r.Sample), Teacher: r.Teacher, Model: r.Model,
 		Format: r.Format, Status: int64(r.Status), Headers: headers,
 		TTFTMS: r.TTFT.Milliseconds(), LatencyMS: r.Latency.Milliseconds(), Attempts: r.Attempts,
@@ -97,20 +96,20 @@ func (row *segmentRow) record(endpoint string) (*Record, error) {
 	if len(row.Raw) > 0 {
 		r.Raw = row.Raw
 	}
-	if crc32.Checksum(row.Raw, castagnoli) != row.RawCRC {
-		return nil, fmt.Errorf("answer %s: its bytes do not match their CRC-32C", row.AskID)
-	}
 	if row.Headers != "" && row.Headers != "{}" {
 		if err := json.Unmarshal([]byte(row.Headers), &r.Headers); err != nil {
 			return nil, fmt.Errorf("answer %s: headers: %w", row.AskID, err)
 		}
+	}
+	if got := r.checksum(); got != row.CRC {
+		return nil, fmt.Errorf("answer %s: CRC-32C is %08x, was %08x when it was written", row.AskID, got, row.CRC)
 	}
 	return r, nil
 }
 
 func (row *segmentRow) meta() keyRow {
 	r := Record{Complete: row.Complete, Finish: row.Finish}
-	return keyRow{cap: row.Cap, kind: r.kind(), started: row.Started, crc: row.RawCRC}
+	return keyRow{cap: row.Cap, kind: r.kind(), started: row.Started, crc: row.CRC}
 }
 
 var writers = sync.Pool{New: func() any {
@@ -325,7 +324,7 @@ func eachRow[T any](f *parquet.File, visit func(*T) error) (err error) {
 func (s *segmentFile) writeKeys(w io.Writer) error {
 	keys := newKeyWriter(w)
 	err := eachRow(s.file, func(row *keyColumns) error {
-		full := segmentRow{Cap: row.Cap, Complete: row.Complete, Finish: row.Finish, Started: row.Started, RawCRC: row.RawCRC}
+		full := segmentRow{Cap: row.Cap, Complete: row.Complete, Finish: row.Finish, Started: row.Started, CRC: row.CRC}
 		return keys.add(row.Key, full.meta())
 	})
 	if err != nil {

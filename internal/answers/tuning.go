@@ -19,7 +19,7 @@ type tuning struct {
 	smallMost    int           // once a range holds more of them than this
 	mergeBytes   int64         // into one of at most about this
 	grace        time.Duration // before a replaced segment is deleted
-	freshFor     time.Duration // our own index write counts as a read for this long
+	patience     time.Duration // with an index write, much shorter than grace
 	remoteBytes  int64         // key files of larger segments are made without fetching all of the segment
 	recentBytes  int64         // records kept in memory
 	cacheBytes   int64         // files kept on disk
@@ -33,7 +33,7 @@ func defaults() tuning {
 		spillBytes: 64 << 20, flushBytes: 32 << 20, flushAge: 10 * time.Second,
 		batchBytes: 64 << 20, batchRows: 100_000,
 		closeRows: 1 << 20, smallBytes: 64 << 20, smallMost: 16, mergeBytes: 256 << 20,
-		grace: time.Hour, freshFor: time.Second, remoteBytes: 8 << 20,
+		grace: time.Hour, patience: 20 * time.Minute, remoteBytes: 8 << 20,
 		recentBytes: 64 << 20, cacheBytes: 20 << 30, openKeys: 512, openSegments: 64,
 	}
 }
