@@ -18,6 +18,7 @@ type chatDecoder struct {
 	calls              toolCalls
 	usage              usageTally
 	logprobs           []Logprob
+	logprobCount       int
 	finish             string
 	choice             int64 // index of the choice that is read
 	hasChoice          bool

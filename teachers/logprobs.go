@@ -8,6 +8,13 @@ import (
 // sentinelLogprob is what vLLM sends where it has no logprob.
 const sentinelLogprob = -9999
 
+// maxLogprobs bounds the logprobs of one answer, those of alternatives
+// included: 200,000 tokens with 20 alternatives each.
+const maxLogprobs = 200_000 * 21
+
+// maxTokenBytes bounds the bytes of one token.
+const maxTokenBytes = 1024
+
 // readLogprobs takes {"content": [{"token", "logprob", "bytes", "top_logprobs"}]}.
 func (d *chatDecoder) readLogprobs(value []byte) {
 	c := walk(value)
@@ -16,7 +23,7 @@ func (d *chatDecoder) readLogprobs(value []byte) {
 			continue
 		}
 		list := walk(c.value)
-		for list.next() {
+		for d.logprobCount < maxLogprobs && list.next() {
 			lp := d.readLogprob(list.value, true)
 			if lp.Logprob == nil {
 				d.flag(FlagLogprobGap)
@@ -28,6 +35,7 @@ func (d *chatDecoder) readLogprobs(value []byte) {
 
 func (d *chatDecoder) readLogprob(value []byte, withTop bool) Logprob {
 	var lp Logprob
+	d.logprobCount++
 	c := walk(value)
 	for c.next() {
 		switch string(c.name) {
@@ -38,13 +46,13 @@ func (d *chatDecoder) readLogprob(value []byte, withTop bool) Logprob {
 		case "bytes":
 			list := walk(c.value)
 			for list.next() {
-				if n, ok := wholeNumber(list.value); ok && n < 256 {
+				if n, ok := wholeNumber(list.value); ok && n < 256 && len(lp.Bytes) < maxTokenBytes {
 					lp.Bytes = append(lp.Bytes, byte(n))
 				}
 			}
 		case "top_logprobs":
 			list := walk(c.value)
-			for withTop && list.next() {
+			for withTop && d.logprobCount < maxLogprobs && list.next() {
 				lp.Top = append(lp.Top, d.readLogprob(list.value, false))
 			}
 		}

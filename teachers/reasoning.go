@@ -182,8 +182,8 @@ func hasControlTokens(s string) bool {
 			return false
 		}
 		s = s[k+2:]
-		end := strings.IndexAny(s, "> \n")
-		if end >= 2 && end < 64 && s[end] == '>' && s[end-1] == '|' {
+		end := strings.IndexAny(s[:min(len(s), 64)], "> \n")
+		if end >= 2 && s[end] == '>' && s[end-1] == '|' {
 			return true
 		}
 	}

@@ -5,8 +5,12 @@ import (
 	"encoding/json"
 	"net/url"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/stillhouse-data/stillhouse/internal/chat"
 )
 
 const redacted = "[redacted]"
@@ -145,22 +149,20 @@ func (s secrets) answer(raw []byte) []byte {
 // plainSecret reads the same in text, in JSON and in a URL.
 var plainSecret = regexp.MustCompile(`^[A-Za-z0-9_.~-]*$`)
 
-// forms are the ways in which a secret is written in text, in JSON and in a
-// URL.
+// forms are the ways in which a secret is written: in text, in JSON as several
+// languages write it, and in a URL.
 func forms(secret string) []string {
-	out := []string{secret}
 	if plainSecret.MatchString(secret) {
-		return out
+		return []string{secret}
 	}
-	if quoted, err := json.Marshal(secret); err == nil {
-		if s := string(quoted[1 : len(quoted)-1]); s != secret {
-			out = append(out, s)
-		}
+	quoted := string(chat.AppendString(nil, secret))
+	ascii := strconv.QuoteToASCII(secret)
+	forms := []string{secret, quoted[1 : len(quoted)-1], ascii[1 : len(ascii)-1], url.QueryEscape(secret), url.PathEscape(secret)}
+	if html, err := json.Marshal(secret); err == nil {
+		forms = append(forms, string(html[1:len(html)-1]))
 	}
-	if s := url.QueryEscape(secret); s != secret {
-		out = append(out, s)
-	}
-	return out
+	slices.Sort(forms)
+	return slices.Compact(forms)
 }
 
 // redactURL is a URL without user information, query and fragment.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"strconv"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -78,16 +79,20 @@ func skipLiteral(b []byte, i int) (int, error) {
 		j++
 	}
 	word := b[i:j]
-	switch string(word) {
-	case "true", "false", "null", "NaN", "Infinity", "-Infinity":
-		return j, nil
+	begins := false // some word, or a number
+	for _, known := range [...]string{"true", "false", "null", "NaN", "Infinity", "-Infinity"} {
+		if string(word) == known {
+			return j, nil
+		}
+		begins = begins || strings.HasPrefix(known, string(word))
 	}
 	if len(word) > 0 && (word[0] == '-' || word[0] >= '0' && word[0] <= '9') {
 		if _, err := strconv.ParseFloat(string(word), 64); err == nil || errors.Is(err, strconv.ErrRange) {
 			return j, nil
 		}
+		begins = true
 	}
-	if j == len(b) {
+	if j == len(b) && begins {
 		return j, errJSONEnd
 	}
 	return i, errJSONSyntax

@@ -10,8 +10,9 @@ import (
 // index; endpoints also send two calls under one index with different ids,
 // fragments without an index or without an id, and arguments as an object.
 type toolCalls struct {
-	calls []*toolCall
-	size  int // bytes received
+	calls   []*toolCall
+	size    int // bytes received
+	checked int // bytes looked at to tell whether arguments are whole
 }
 
 type toolCall struct {
@@ -21,9 +22,12 @@ type toolCall struct {
 	args     []byte
 }
 
-// maxToolCalls bounds what one answer may hold; matching fragments to calls
-// takes time in proportion.
-const maxToolCalls = 1024
+// Bounds on the work that a hostile answer can cause: the calls that a fragment
+// is matched with, and the bytes that are looked at to match it.
+const (
+	maxToolCalls = 1024
+	maxChecked   = 64 << 20
+)
 
 type fragment struct {
 	index    int64
@@ -115,12 +119,17 @@ func (t *toolCalls) find(f *fragment) *toolCall {
 			continue
 		}
 		// No id tells them apart: a name after whole arguments starts a call.
-		if len(f.name) > 0 && len(call.args) > 0 && json.Valid(call.args) {
+		if len(f.name) > 0 && len(call.args) > 0 && t.whole(call.args) {
 			return nil
 		}
 		return call
 	}
 	return nil
+}
+
+func (t *toolCalls) whole(args []byte) bool {
+	t.checked += len(args)
+	return t.checked <= maxChecked && json.Valid(args)
 }
 
 func (t *toolCalls) result(d *chatDecoder) []chat.ToolCall {
