@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,7 +30,7 @@ const (
 // schema. Schemas refer to nothing outside themselves: a remote $ref is an
 // error.
 func newJSONSchema(o *options.Set) *guarded {
-	v := &schemaVerifier{compiled: make(map[[sha256.Size]byte]*jsonschema.Schema)}
+	v := &schemaVerifier{compiled: make(map[[sha256.Size]byte]*meteredSchema)}
 	if given := o.Any("schema"); given != nil {
 		text, ok := given.(string)
 		if !ok {
@@ -52,10 +51,10 @@ func newJSONSchema(o *options.Set) *guarded {
 }
 
 type schemaVerifier struct {
-	schema *jsonschema.Schema
+	schema *meteredSchema
 
 	mu       sync.Mutex
-	compiled map[[sha256.Size]byte]*jsonschema.Schema // of tasks; nil: does not compile
+	compiled map[[sha256.Size]byte]*meteredSchema // of tasks; nil: does not compile
 }
 
 func (v *schemaVerifier) judge(_ context.Context, in Input) finding {
@@ -79,14 +78,17 @@ func (v *schemaVerifier) judge(_ context.Context, in Input) finding {
 	case err != nil:
 		return fail("not valid JSON", text)
 	}
-	if err := schema.Validate(doc); err != nil {
+	switch err := schema.validate(doc, len(text)); {
+	case errors.Is(err, errTooLarge):
+		return unknown("schema too costly to judge")
+	case err != nil:
 		return fail("does not fit the schema"+keywordOf(err), text)
 	}
 	return pass("fits the schema", text)
 }
 
 // ofTask compiles a task's schema, or remembers it.
-func (v *schemaVerifier) ofTask(text string) *jsonschema.Schema {
+func (v *schemaVerifier) ofTask(text string) *meteredSchema {
 	key := sha256.Sum256([]byte(text))
 	v.mu.Lock()
 	schema, ok := v.compiled[key]
@@ -105,32 +107,6 @@ func (v *schemaVerifier) ofTask(text string) *jsonschema.Schema {
 	}
 	v.compiled[key] = schema
 	return schema
-}
-
-// noLoader refuses every schema outside the given one.
-type noLoader struct{}
-
-func (noLoader) Load(url string) (any, error) {
-	return nil, fmt.Errorf("schema refers to %s; a schema must hold all that it uses, so put it under $defs", url)
-}
-
-func compileSchema(text string) (schema *jsonschema.Schema, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			schema, err = nil, errors.New("schema cannot be compiled")
-		}
-	}()
-	doc, err := readJSON(text, maxSchema)
-	if err != nil {
-		return nil, fmt.Errorf("schema is no JSON that can be used: %w", err)
-	}
-	c := jsonschema.NewCompiler()
-	c.UseLoader(noLoader{})
-	const here = "schema:task"
-	if err := c.AddResource(here, doc); err != nil {
-		return nil, err
-	}
-	return c.Compile(here)
 }
 
 // keywordOf names the keyword that the answer broke first, such as

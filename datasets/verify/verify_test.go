@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
 	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/internal/chat"
 )
@@ -211,9 +209,50 @@ func TestJSONSchemaReasonsNameTheKeyword(t *testing.T) {
 	}
 }
 
+// A schema whose alternatives double at every step would take longer than the
+// universe is old.
+func TestJSONSchemaIsMetered(t *testing.T) {
+	doubling := func(keyword string) string {
+		var b strings.Builder
+		b.WriteString(`{"$ref":"#/$defs/s0","$defs":{"s60":{"type":"string"}`)
+		for i := range 60 {
+			fmt.Fprintf(&b, `,"s%d":{"%s":[{"$ref":"#/$defs/s%d"},{"$ref":"#/$defs/s%d"}]}`, i, keyword, i+1, i+1)
+		}
+		return b.String() + `}}`
+	}
+	v := mustNew(t, "json_schema", nil)
+	for name, in := range map[string]struct{ schema, content string }{
+		"any":     {doubling("anyOf"), "5"},
+		"one":     {doubling("oneOf"), "5"},
+		"all":     {doubling("allOf"), `"5"`},
+		"negated": {`{"$defs":{"s":{"type":"object","patternProperties":{"a":{"$ref":"#/$defs/s"},"a.?":{"$ref":"#/$defs/s"}}}},"not":{"$ref":"#/$defs/s"}}`, strings.Repeat(`{"a":`, 60) + "{}" + strings.Repeat("}", 60)},
+	} {
+		got := v.Verify(context.Background(), Input{Content: in.content, Tests: &in.schema})
+		if got.Verdict != "unknown" || got.Reason != "schema too costly to judge" {
+			t.Errorf("%s: %s (%s)", name, got.Verdict, got.Reason)
+		}
+	}
+	tree := `{"$ref":"#/$defs/n","$defs":{"n":{"type":"object","properties":{"l":{"$ref":"#/$defs/n"},"r":{"$ref":"#/$defs/n"},"v":{"type":"integer"}},"required":["v"]}}}`
+	for content, want := range map[string]string{`{"v":1,"l":{"v":2},"r":{"v":3,"l":{"v":4}}}`: "pass", `{"v":1,"l":{"v":2},"r":{"v":3,"l":{}}}`: "fail"} {
+		if got := v.Verify(context.Background(), Input{Content: content, Tests: &tree}); got.Verdict != want {
+			t.Errorf("%s: %s (%s), want %s", content, got.Verdict, got.Reason, want)
+		}
+	}
+	long := "[" + strings.Repeat("1,", 200_000) + "1]"
+	for schema, want := range map[string]string{`{"items":{"type":"integer"}}`: "pass", `{"uniqueItems":true}`: "fail", `{"items":{"enum":[1,2,3]}}`: "pass"} {
+		if got := v.Verify(context.Background(), Input{Content: long, Tests: &schema}); got.Verdict != want {
+			t.Errorf("%s over a long array: %s (%s), want %s", schema, got.Verdict, got.Reason, want)
+		}
+	}
+	dynamic := `{"$dynamicRef":"#a"}`
+	if got := v.Verify(context.Background(), Input{Content: "1", Tests: &dynamic}); got.Verdict != "unknown" {
+		t.Errorf("a dynamic reference is %s", got.Verdict)
+	}
+}
+
 // However many tasks bring a schema of their own, few stay compiled.
 func TestTaskSchemasAreForgotten(t *testing.T) {
-	v := &schemaVerifier{compiled: make(map[[sha256.Size]byte]*jsonschema.Schema)}
+	v := &schemaVerifier{compiled: make(map[[sha256.Size]byte]*meteredSchema)}
 	for i := range 3 * maxSchemas {
 		if v.ofTask(fmt.Sprintf(`{"minimum":%d}`, i)) == nil {
 			t.Fatal("schema does not compile")
