@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -44,18 +45,11 @@ func hold(dir string, serve bool) error {
 		}
 	}
 	fmt.Println("held")
-	_, err = bufio.NewReader(os.Stdin).ReadString('\n')
-	return ignoreEOF(err)
-}
-
-func ignoreEOF(err error) error {
-	if err != nil && err.Error() == "EOF" {
-		return nil
-	}
+	_, err = io.Copy(io.Discard, os.Stdin)
 	return err
 }
 
-// holder starts another process that holds the home.
+// startHolder starts another process that holds the home.
 func startHolder(t *testing.T, dir string, serve bool) *exec.Cmd {
 	t.Helper()
 	program, err := os.Executable()

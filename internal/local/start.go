@@ -119,15 +119,17 @@ func (s *Services) watchStore() {
 	select {
 	case <-s.stopping:
 	case <-s.store.done:
-		select {
-		case <-s.stopping:
-		default:
-			s.die(fmt.Errorf("the store died: %w", s.store.err))
-		}
+		s.die(fmt.Errorf("the store died: %w", s.store.err))
 	}
 }
 
+// die reports a service that ended by itself. While stopping, that is its task.
 func (s *Services) die(err error) {
+	select {
+	case <-s.stopping:
+		return
+	default:
+	}
 	s.dieOnce.Do(func() {
 		s.err = err
 		close(s.done)

@@ -7,12 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
 
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/operatorservice/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/server/common/authorization"
 	"go.temporal.io/server/common/cluster"
@@ -108,11 +112,57 @@ func tryTemporal(ctx context.Context, h *home.Home, mark stamp, token string, ou
 		return nil, err
 	}
 	t := &temporalServer{address: hosts[primitives.FrontendService].Self, config: cfg, server: server, log: log}
-	if err := waitFrontend(ctx, t.address, token, &starting); err != nil {
-		t.stop()
-		return nil, err
+	if err := t.welcome(ctx, h, mark, token, &starting); err != nil {
+		return nil, errors.Join(err, t.stop())
 	}
 	return t, nil
+}
+
+// welcome returns when the server answers for our namespace with all of our
+// search attributes.
+func (t *temporalServer) welcome(ctx context.Context, h *home.Home, mark stamp, token string, fault *startFault) error {
+	conn, err := dialFrontend(t.address, token)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(ctx, welcomeLimit)
+	defer cancel()
+	if err := waitFrontend(ctx, conn, fault); err != nil {
+		return err
+	}
+	if missing := mark.missingAttributes(); len(missing) > 0 {
+		if err := addSearchAttributes(ctx, conn, missing); err != nil {
+			return err
+		}
+		mark.SearchAttributes = slices.Sorted(maps.Keys(searchAttributes))
+		return mark.write(h)
+	}
+	return nil
+}
+
+// addSearchAttributes brings an older database up to date and waits until the
+// server's caches know it.
+func addSearchAttributes(ctx context.Context, conn *grpc.ClientConn, missing map[string]enumspb.IndexedValueType) error {
+	_, err := operatorservice.NewOperatorServiceClient(conn).AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{
+		Namespace: Namespace, SearchAttributes: missing,
+	})
+	if err != nil {
+		return fmt.Errorf("add search attributes: %w", err)
+	}
+	client := workflowservice.NewWorkflowServiceClient(conn)
+	for name := range missing {
+		err := poll(ctx, func() error {
+			_, err := client.CountWorkflowExecutions(ctx, &workflowservice.CountWorkflowExecutionsRequest{
+				Namespace: Namespace, Query: name + " IS NULL",
+			})
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("wait for the search attribute %s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // startServer builds and starts the server in a goroutine of its own, which a
@@ -225,29 +275,40 @@ func dynamicConfig() dynamicconfig.StaticClient {
 	}
 }
 
-// waitFrontend returns when the server answers for our namespace.
-func waitFrontend(ctx context.Context, address, token string, fault *startFault) error {
-	conn, err := dialFrontend(address, token)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
+// welcomeLimit bounds a start. Adding search attributes, once after an upgrade,
+// waits for the server's caches.
+const (
+	welcomeLimit = 60 * time.Second
+	welcomePoll  = 20 * time.Millisecond
+)
+
+func waitFrontend(ctx context.Context, conn *grpc.ClientConn, fault *startFault) error {
 	client := workflowservice.NewWorkflowServiceClient(conn)
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
+	err := poll(ctx, func() error {
+		if fault.err() != nil {
+			return nil
+		}
+		_, err := client.DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: Namespace})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("wait for the server's first answer: %w", err)
+	}
+	return fault.up()
+}
+
+// poll repeats a call until it succeeds or ctx ends.
+func poll(ctx context.Context, call func() error) error {
+	tick := time.NewTicker(welcomePoll)
 	defer tick.Stop()
 	for {
-		_, err := client.DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: Namespace})
+		err := call()
 		if err == nil {
-			return fault.up()
-		}
-		if fatal := fault.err(); fatal != nil {
-			return fatal
+			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("wait for the server's first answer: %w (last: %v)", context.Cause(ctx), err)
+			return fmt.Errorf("%w (last: %v)", context.Cause(ctx), err)
 		case <-tick.C:
 		}
 	}

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -36,10 +38,11 @@ const clusterName = "active"
 // stamp says what made the database. The server itself neither checks nor
 // migrates an SQLite file, so this does.
 type stamp struct {
-	Schema     string    `json:"schema"`
-	Visibility string    `json:"visibility"`
-	ClusterID  string    `json:"cluster_id"`
-	Created    time.Time `json:"created"`
+	Schema           string    `json:"schema"`
+	Visibility       string    `json:"visibility"`
+	ClusterID        string    `json:"cluster_id"`
+	SearchAttributes []string  `json:"search_attributes"` // sorted
+	Created          time.Time `json:"created"`
 }
 
 // ErrSchema says that the database in the home was made by another version of
@@ -114,6 +117,7 @@ func createDatabase(h *home.Home, s stamp) (stamp, error) {
 			return stamp{}, fmt.Errorf("create the Temporal database: %w", err)
 		}
 	}
+	// Which column an attribute gets is up to chance, and stays.
 	namespace, err := sqlite.NewNamespaceConfig(clusterName, Namespace, false, searchAttributes)
 	if err != nil {
 		return stamp{}, fmt.Errorf("create the Temporal namespace: %w", err)
@@ -127,12 +131,28 @@ func createDatabase(h *home.Home, s stamp) (stamp, error) {
 		return stamp{}, fmt.Errorf("create the Temporal namespace: %w", err)
 	}
 	s.ClusterID, s.Created = uuid.NewString(), time.Now().UTC().Truncate(time.Second)
+	s.SearchAttributes = slices.Sorted(maps.Keys(searchAttributes))
+	return s, s.write(h)
+}
+
+func (s *stamp) write(h *home.Home) error {
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
-		return stamp{}, err
+		return fmt.Errorf("stamp the Temporal database: %w", err)
 	}
 	if err := h.WriteFile(stampPath(h), append(text, '\n')); err != nil {
-		return stamp{}, fmt.Errorf("stamp the Temporal database: %w", err)
+		return fmt.Errorf("stamp the Temporal database: %w", err)
 	}
-	return s, nil
+	return nil
+}
+
+// missingAttributes are those that a database made by an older program lacks.
+func (s *stamp) missingAttributes() map[string]enumspb.IndexedValueType {
+	missing := map[string]enumspb.IndexedValueType{}
+	for name, kind := range searchAttributes {
+		if !slices.Contains(s.SearchAttributes, name) {
+			missing[name] = kind
+		}
+	}
+	return missing
 }

@@ -189,3 +189,26 @@ func TestHalfMadeDatabaseIsMadeAgain(t *testing.T) {
 	}
 	start(t, h)
 }
+
+// A newer program looks workflows up by more attributes than the one that made
+// the database.
+func TestNewSearchAttributesReachAnOldHome(t *testing.T) {
+	h := openHome(t)
+	all := searchAttributes
+	searchAttributes = map[string]enumspb.IndexedValueType{"Dataset": all["Dataset"]}
+	_, err := prepareDatabase(h)
+	searchAttributes = all
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, h)
+	c := dial(t, &s.Endpoints)
+	_, err = c.CountWorkflow(t.Context(), &workflowservice.CountWorkflowExecutionsRequest{Query: `Dataset = "a" AND Phase = "ask" AND Teacher = "b"`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mark, err := prepareDatabase(h)
+	if err != nil || len(mark.missingAttributes()) != 0 {
+		t.Errorf("the stamp still misses %v, %v", mark.missingAttributes(), err)
+	}
+}
