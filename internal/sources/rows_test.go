@@ -155,7 +155,9 @@ func TestLongLineTakesNoMemory(t *testing.T) {
 
 func TestThirtyMegabyteLine(t *testing.T) {
 	f := fileOf("a.jsonl", nil)
-	f.Open = func(context.Context) (io.ReadCloser, error) { return io.NopCloser(longLine(`{"a":1}`, 30_000_000)), nil }
+	f.Open = func(context.Context) (io.ReadCloser, error) {
+		return io.NopCloser(longLine(`{"a":1}`, 30_000_000)), nil
+	}
 	want := []string{`a.jsonl:1 {"a":1}`, `! a.jsonl:2: the line is larger than 16777216 bytes; shorten it or split the file`, `a.jsonl:3 {"a":3}`}
 	if diff := cmp.Diff(want, listing(f, Options{})); diff != "" {
 		t.Error(diff)
