@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -83,12 +84,7 @@ func (c *Client) request(ctx context.Context, body []byte, key string, dog *watc
 	if err != nil {
 		return nil, errors.Unwrap(err) // without the URL
 	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "text/event-stream, application/json")
-	r.Header.Set("User-Agent", "stillhouse")
-	for name, value := range c.config.Headers {
-		r.Header.Set(name, value)
-	}
+	maps.Copy(r.Header, c.headers)
 	if key != "" {
 		c.dialect.authorize(r.Header, key)
 	}

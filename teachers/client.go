@@ -36,8 +36,9 @@ type Client struct {
 	limits    Limits
 	url       string
 	shownURL  string
-	secrets   secrets // those of the configuration; the key is added for each request
-	unusable  error   // why nothing can be asked
+	headers   http.Header // of every request; the key is added
+	secrets   secrets     // those of the configuration; the key is added for each request
+	unusable  error       // why nothing can be asked
 	transport http.RoundTripper
 	owned     *http.Transport // nil with WithTransport
 	http      *http.Client
@@ -55,6 +56,7 @@ func NewClient(config *Config, options ...Option) *Client {
 		c.url, c.unusable = requestURL(config.BaseURL, c.dialect.path())
 	}
 	c.shownURL = redactURL(c.url)
+	c.headers = requestHeaders(config.Headers)
 	for _, o := range options {
 		o(c)
 	}
@@ -79,6 +81,18 @@ func newTransport(l Limits) *http.Transport {
 		ReadBufferSize:        16 << 10,
 		WriteBufferSize:       16 << 10,
 	}
+}
+
+func requestHeaders(extra map[string]string) http.Header {
+	h := http.Header{
+		"Content-Type": {"application/json"},
+		"Accept":       {"text/event-stream, application/json"},
+		"User-Agent":   {"stillhouse"},
+	}
+	for name, value := range extra {
+		h.Set(name, value)
+	}
+	return h
 }
 
 // sameHost follows a redirect only to the same scheme and host and only where

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -405,6 +406,40 @@ func TestCancelledAskCountsAsNothing(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Two contexts: without admission nothing more is sent, but what was sent is
+// waited for.
+func TestNothingIsSentOnceAdmissionEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		admit, stop := context.WithCancel(t.Context())
+		s := &script{block: time.Minute, reply: func(n int, _ *http.Request) *http.Response {
+			if n == 1 {
+				return response(500, "oops")
+			}
+			return response(200, wholeStream)
+		}}
+		c := teachers.NewClient(withLimits(teachers.Limits{Concurrency: 2}), teachers.WithTransport(s))
+		var answered, cancelled atomic.Int32
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				_, err := c.AskAdmitted(t.Context(), admit, request(t, testConfig, "x"))
+				if err == nil {
+					answered.Add(1)
+					return
+				}
+				asError(t, err, teachers.ClassCancelled)
+				cancelled.Add(1)
+			})
+		}
+		synctest.Wait()
+		stop()
+		wg.Wait()
+		if len(s.sent) != 2 || answered.Load() != 1 || cancelled.Load() != 3 {
+			t.Errorf("%d requests, %d answered, %d cancelled; want 2, 1 and 3", len(s.sent), answered.Load(), cancelled.Load())
+		}
+	})
 }
 
 func TestLimitsOnTime(t *testing.T) {

@@ -70,35 +70,47 @@ func (w *watchdog) enter(phase int32) {
 	w.timer.Reset(max(wait, 0))
 }
 
-// nearest is the limit that passes first, and how long until then.
-func (w *watchdog) nearest() (*limitError, time.Duration) {
-	l, now, since := &w.limits, w.now(), w.since.Load()
-	nearest, at := &limitError{limit: "total", after: l.Total, final: true}, int64(l.Total)
-	limit := func(name string, from int64, d time.Duration) {
-		if from+int64(d) < at {
-			nearest, at = &limitError{limit: name, after: d}, from+int64(d)
-		}
+// earlier returns the limit that passes first of two.
+func (l passing) earlier(name string, from int64, after time.Duration) passing {
+	if at := from + int64(after); at < l.at {
+		return passing{name: name, after: after, at: at}
 	}
-	switch w.phase.Load() {
-	case phaseConnecting:
-		limit("first_byte", since, l.Connect+l.FirstByte)
-	case phaseSent:
-		limit("first_byte", since, l.FirstByte)
-	case phaseReading:
-		limit("idle", w.byteAt.Load(), l.Idle)
-		limit("no_progress", w.progress.Load(), l.NoProgress)
-	case phaseFinished:
-		limit("idle", since, min(finishGrace, l.Idle))
-	case phaseDone:
-		limit("idle", since, doneGrace)
-	}
-	return nearest, time.Duration(at - now)
+	return l
 }
 
+// A passing limit, and when it passes in nanoseconds from the start.
+type passing struct {
+	name  string
+	after time.Duration
+	at    int64
+}
+
+// nearest is the limit that passes first, and how long until then.
+func (w *watchdog) nearest() (passing, time.Duration) {
+	l, since := &w.limits, w.since.Load()
+	first := passing{name: limitTotal, after: l.Total, at: int64(l.Total)}
+	switch w.phase.Load() {
+	case phaseConnecting:
+		first = first.earlier("first_byte", since, l.Connect+l.FirstByte)
+	case phaseSent:
+		first = first.earlier("first_byte", since, l.FirstByte)
+	case phaseReading:
+		first = first.earlier("idle", w.byteAt.Load(), l.Idle)
+		first = first.earlier("no_progress", w.progress.Load(), l.NoProgress)
+	case phaseFinished:
+		first = first.earlier("idle", since, min(finishGrace, l.Idle))
+	case phaseDone:
+		first = first.earlier("idle", since, doneGrace)
+	}
+	return first, time.Duration(first.at - w.now())
+}
+
+const limitTotal = "total"
+
 func (w *watchdog) look() {
-	passed, wait := w.nearest()
+	first, wait := w.nearest()
 	if wait <= 0 {
-		w.cancel(passed)
+		w.cancel(&limitError{limit: first.name, after: first.after, final: first.name == limitTotal})
 		return
 	}
 	w.timer.Reset(wait)
