@@ -18,7 +18,7 @@ import (
 func main() {
 	// Some processes of ours are this program again: the embedded store and
 	// the supervisor of a training.
-	if handled, code := local.ChildMain(os.Args); handled {
+	if handled, code := local.ChildMain(os.Args[1:]); handled {
 		os.Exit(code)
 	}
 	if len(os.Args) > 1 && os.Args[1] == launch.SuperviseArg {

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
-	"os"
 	"strings"
 	"time"
 
@@ -66,11 +65,7 @@ func (a *app) readStore(ctx context.Context) (objstore.Bucket, error) {
 
 // openFiles opens the embedded store's plain files.
 func openFiles(h *home.Home) (objstore.Bucket, error) {
-	root := h.Path("store", "stillhouse")
-	if err := os.MkdirAll(root, 0o700); err != nil {
-		return nil, fmt.Errorf("open the store in %s: %w", h.Dir, err)
-	}
-	return dir.Open(root, "store of "+h.Dir)
+	return dir.Open(h.Path("store", "stillhouse"), "store of "+h.Dir)
 }
 
 func (a *app) openRemoteStore(ctx context.Context) (objstore.Bucket, error) {
