@@ -113,36 +113,36 @@ type Candidate struct {
 	ParamsEffective  *string        `json:"params_effective,omitempty" parquet:"params_effective,optional,dict"` // JSON text, what the endpoint says it used
 	Messages         []chat.Message `json:"messages" parquet:"messages,list"`                                    // the prompt and, last, the answer
 	Tools            *string        `json:"tools,omitempty" parquet:"tools,optional,zstd"`                       // JSON text
-	Images           []Image        `json:"images,omitempty" parquet:"images,list"`                             
-	ReasoningField   *string        `json:"reasoning_field,omitempty" parquet:"reasoning_field,optional,dict"`   // the field that the reasoning came from
-	ArgsValid        *bool          `json:"args_valid,omitempty" parquet:"args_valid,optional"`                  // all tool arguments are JSON
-	FinishReason     *string        `json:"finish_reason,omitempty" parquet:"finish_reason,optional,dict"`       // as the endpoint said
-	Error            *string        `json:"error,omitempty" parquet:"error,optional,dict"`                       // class of the failure
-	ErrorText        *string        `json:"error_text,omitempty" parquet:"error_text,optional,zstd"`             // the endpoint's words, bounded and redacted
-	PromptTokens     *int64         `json:"prompt_tokens,omitempty" parquet:"prompt_tokens,optional"`           
-	CachedTokens     *int64         `json:"cached_tokens,omitempty" parquet:"cached_tokens,optional"`            // of prompt_tokens
-	CacheWriteTokens *int64         `json:"cache_write_tokens,omitempty" parquet:"cache_write_tokens,optional"`  // of prompt_tokens
-	CompletionTokens *int64         `json:"completion_tokens,omitempty" parquet:"completion_tokens,optional"`    // reasoning included
-	ReasoningTokens  *int64         `json:"reasoning_tokens,omitempty" parquet:"reasoning_tokens,optional"`      // of completion_tokens
-	UsageEstimated   bool           `json:"usage_estimated" parquet:"usage_estimated"`                          
-	CostMicros       *int64         `json:"cost_micros,omitempty" parquet:"cost_micros,optional"`                // millionths of a US dollar; null: not priced
-	PriceID          *string        `json:"price_id,omitempty" parquet:"price_id,optional,dict"`                
-	LatencyMS        *int64         `json:"latency_ms,omitempty" parquet:"latency_ms,optional"`                  // request sent to answer whole
-	TTFTMS           *int64         `json:"ttft_ms,omitempty" parquet:"ttft_ms,optional"`                        // request sent to first token
-	Attempts         int32          `json:"attempts" parquet:"attempts"`                                        
-	Flags            []string       `json:"flags,omitempty" parquet:"flags,list"`                               
-	Verdict          *string        `json:"verdict,omitempty" parquet:"verdict,optional,dict"`                   // of all verifiers that applied; see Combine
-	Score            *float64       `json:"score,omitempty" parquet:"score,optional"`                           
-	Extracted        *string        `json:"extracted,omitempty" parquet:"extracted,optional"`                    // the final answer that the deciding verifier read
-	Verdicts         []Verdict      `json:"verdicts,omitempty" parquet:"verdicts,list"`                         
-	Gold             *string        `json:"gold,omitempty" parquet:"gold,optional"`                             
-	PromptCluster    *string        `json:"prompt_cluster,omitempty" parquet:"prompt_cluster,optional"`         
-	AnswerCluster    *string        `json:"answer_cluster,omitempty" parquet:"answer_cluster,optional"`         
-	Accepted         bool           `json:"accepted" parquet:"accepted"`                                        
-	Selected         bool           `json:"selected" parquet:"selected"`                                         // entered train or test
-	RejectReasons    []string       `json:"reject_reasons,omitempty" parquet:"reject_reasons,list"`             
-	Meta             *string        `json:"meta,omitempty" parquet:"meta,optional,zstd"`                         // JSON text
-	Licence          *string        `json:"licence,omitempty" parquet:"licence,optional,dict"`                   // the teacher's terms
+	Images           []Image        `json:"images,omitempty" parquet:"images,list"`
+	ReasoningField   *string        `json:"reasoning_field,omitempty" parquet:"reasoning_field,optional,dict"` // the field that the reasoning came from
+	ArgsValid        *bool          `json:"args_valid,omitempty" parquet:"args_valid,optional"`                // all tool arguments are JSON
+	FinishReason     *string        `json:"finish_reason,omitempty" parquet:"finish_reason,optional,dict"`     // as the endpoint said
+	Error            *string        `json:"error,omitempty" parquet:"error,optional,dict"`                     // class of the failure
+	ErrorText        *string        `json:"error_text,omitempty" parquet:"error_text,optional,zstd"`           // the endpoint's words, bounded and redacted
+	PromptTokens     *int64         `json:"prompt_tokens,omitempty" parquet:"prompt_tokens,optional"`
+	CachedTokens     *int64         `json:"cached_tokens,omitempty" parquet:"cached_tokens,optional"`           // of prompt_tokens
+	CacheWriteTokens *int64         `json:"cache_write_tokens,omitempty" parquet:"cache_write_tokens,optional"` // of prompt_tokens
+	CompletionTokens *int64         `json:"completion_tokens,omitempty" parquet:"completion_tokens,optional"`   // reasoning included
+	ReasoningTokens  *int64         `json:"reasoning_tokens,omitempty" parquet:"reasoning_tokens,optional"`     // of completion_tokens
+	UsageEstimated   bool           `json:"usage_estimated" parquet:"usage_estimated"`
+	CostMicros       *int64         `json:"cost_micros,omitempty" parquet:"cost_micros,optional"` // millionths of a US dollar; null: not priced
+	PriceID          *string        `json:"price_id,omitempty" parquet:"price_id,optional,dict"`
+	LatencyMS        *int64         `json:"latency_ms,omitempty" parquet:"latency_ms,optional"` // request sent to answer whole
+	TTFTMS           *int64         `json:"ttft_ms,omitempty" parquet:"ttft_ms,optional"`       // request sent to first token
+	Attempts         int32          `json:"attempts" parquet:"attempts"`
+	Flags            []string       `json:"flags,omitempty" parquet:"flags,list"`
+	Verdict          *string        `json:"verdict,omitempty" parquet:"verdict,optional,dict"` // of all verifiers that applied; see Combine
+	Score            *float64       `json:"score,omitempty" parquet:"score,optional"`
+	Extracted        *string        `json:"extracted,omitempty" parquet:"extracted,optional"` // the final answer that the deciding verifier read
+	Verdicts         []Verdict      `json:"verdicts,omitempty" parquet:"verdicts,list"`
+	Gold             *string        `json:"gold,omitempty" parquet:"gold,optional"`
+	PromptCluster    *string        `json:"prompt_cluster,omitempty" parquet:"prompt_cluster,optional"`
+	AnswerCluster    *string        `json:"answer_cluster,omitempty" parquet:"answer_cluster,optional"`
+	Accepted         bool           `json:"accepted" parquet:"accepted"`
+	Selected         bool           `json:"selected" parquet:"selected"` // entered train or test
+	RejectReasons    []string       `json:"reject_reasons,omitempty" parquet:"reject_reasons,list"`
+	Meta             *string        `json:"meta,omitempty" parquet:"meta,optional,zstd"`       // JSON text
+	Licence          *string        `json:"licence,omitempty" parquet:"licence,optional,dict"` // the teacher's terms
 }
 
 // Answer is the last message if the candidate has an answer, else nil.

@@ -48,8 +48,7 @@ type Manifest struct {
 	CostMicros   int64             `json:"cost_micros"`
 	Unpriced     int64             `json:"unpriced_asks"` // asks whose price is not known
 	DurationMS   int64             `json:"duration_ms,omitempty"`
-	// RecordedUnder are further facts that a later release may add; readers
-	// keep what they don't know.
+	// Notes are what whoever published the version wants kept with it.
 	Notes map[string]string `json:"notes,omitempty"`
 }
 

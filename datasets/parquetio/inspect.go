@@ -29,7 +29,7 @@ func (i *Info) HasColumn(name string) bool {
 
 // Inspect reads the footer alone.
 func Inspect(r io.ReaderAt, size int64) (*Info, error) {
-	file, err := openFile(markedReaderAt{r}, size)
+	file, err := openFile(r, size)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func inspect(file *parquet.File) (info *Info, err error) {
 // and counts the rows of each column from its pages. Rows of the result is
 // that count, not the footer's. It assembles no rows.
 func Check(r io.ReaderAt, size int64) (*Info, error) {
-	file, err := openFile(markedReaderAt{r}, size)
+	file, err := openFile(r, size)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func Check(r io.ReaderAt, size int64) (*Info, error) {
 	}
 	info.Rows = 0
 	for i, group := range file.RowGroups() {
-		if err := checkDictionaries(file, i); err != nil {
+		if err := checkPages(file, i); err != nil {
 			return nil, fmt.Errorf("read row group %d: %w", i, err)
 		}
 		for j, chunk := range group.ColumnChunks() {
@@ -104,7 +104,7 @@ func pageRows(chunk parquet.ColumnChunk) (rows int64, err error) {
 // Count counts the rows by the value of one top-level string column, reading
 // that column alone.
 func Count(r io.ReaderAt, size int64, column string) (map[string]int64, error) {
-	file, err := openFile(markedReaderAt{r}, size)
+	file, err := openFile(r, size)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func Count(r io.ReaderAt, size int64, column string) (map[string]int64, error) {
 		return nil, fmt.Errorf("%w: the file has no string column %s to count", ErrSchema, column)
 	}
 	for i, group := range file.RowGroups() {
-		if err := checkDictionaries(file, i); err != nil {
+		if err := checkPages(file, i); err != nil {
 			return nil, fmt.Errorf("read row group %d: %w", i, err)
 		}
 		if err := countValues(group.ColumnChunks()[leaf.ColumnIndex], counts); err != nil {

@@ -27,7 +27,7 @@ func Maps(ctx context.Context, r io.ReaderAt, size int64) iter.Seq2[map[string]a
 }
 
 func maps(ctx context.Context, r io.ReaderAt, size int64, yield func(map[string]any, error) bool) error {
-	file, err := openFile(markedReaderAt{r}, size)
+	file, err := openFile(r, size)
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func maps(ctx context.Context, r io.ReaderAt, size int64, yield func(map[string]
 		return err
 	}
 	for i, group := range file.RowGroups() {
-		if err := checkDictionaries(file, i); err != nil {
+		if err := checkPages(file, i); err != nil {
 			return fmt.Errorf("read row group %d: %w", i, err)
 		}
 		more, err := mapGroup(ctx, root, group, batchRows(file, i), yield)

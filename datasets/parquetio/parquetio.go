@@ -95,15 +95,16 @@ func guard(err *error) {
 }
 
 // openFile reads the footer of a file whose every byte is untrusted.
-func openFile(r io.ReaderAt, size int64) (f *parquet.File, err error) {
+func openFile(reader io.ReaderAt, size int64) (f *parquet.File, err error) {
 	defer guard(&err)
+	r := markedReaderAt{reader, size}
 	// The library allocates what the footer's length field says.
 	var tail [8]byte
 	if size < 12 {
 		return nil, fmt.Errorf("%w: %d bytes are too few to be a Parquet file", ErrDamaged, size)
 	}
 	if _, err := r.ReadAt(tail[:], size-8); err != nil {
-		return nil, fmt.Errorf("read the end of the file: %w", err)
+		return nil, damaged(err)
 	}
 	n := int64(tail[0]) | int64(tail[1])<<8 | int64(tail[2])<<16 | int64(tail[3])<<24
 	switch magic := string(tail[4:]); {
@@ -151,9 +152,17 @@ type readError struct{ err error }
 func (e *readError) Error() string { return e.err.Error() }
 func (e *readError) Unwrap() error { return e.err }
 
-type markedReaderAt struct{ r io.ReaderAt }
+// markedReaderAt is the reader that the library gets: it marks the reader's own
+// errors, and takes offsets outside of the file for what they are.
+type markedReaderAt struct {
+	r    io.ReaderAt
+	size int64
+}
 
 func (m markedReaderAt) ReadAt(p []byte, off int64) (int, error) {
+	if off < 0 || off > m.size {
+		return 0, fmt.Errorf("offset %d is outside of the file", off)
+	}
 	n, err := m.r.ReadAt(p, off)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		err = &readError{err}

@@ -26,7 +26,7 @@ type Reader[T any] struct {
 // columns of T: nullable ones may be absent and read as nil, further ones are
 // ignored. The error wraps ErrDamaged or ErrSchema, or is the reader's own.
 func Open[T any](r io.ReaderAt, size int64) (*Reader[T], error) {
-	file, err := openFile(markedReaderAt{r}, size)
+	file, err := openFile(r, size)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (r *Reader[T]) All() iter.Seq2[T, error] {
 // readGroup yields the rows of one row group and reports whether the caller
 // wants more.
 func readGroup[T any](file *parquet.File, i int, group parquet.RowGroup, schema *parquet.Schema, yield func(T, error) bool) (more bool, err error) {
-	if err := checkDictionaries(file, i); err != nil {
+	if err := checkPages(file, i); err != nil {
 		return false, err
 	}
 	reader, err := openGroup[T](group, schema)
