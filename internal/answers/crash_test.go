@@ -214,11 +214,11 @@ func TestDamagedCacheIsMadeAgain(t *testing.T) {
 
 func TestCacheStaysWithinItsBytes(t *testing.T) {
 	bucket, dir := memBucket(), t.TempDir()
-	const limit = 60_000
+	const limit = 40_000
 	s := opened(t, bucket, dir, func(tune *tuning) { tune.cacheBytes, tune.recentBytes, tune.smallMost = limit, 1, 1000 })
 	var asks []Ask
 	var want []string
-	for i := range 40 {
+	for i := range 15 {
 		asks, want = append(asks, askFor(endpointA, i, 0)), append(want, fmt.Sprint("answer ", i))
 		mustAppend(t, s, answerTo(asks[i], "stop", want[i]))
 		mustFlush(t, s)

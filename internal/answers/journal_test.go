@@ -39,7 +39,7 @@ func scanned(t testing.TB, data []byte) ([]*Record, frameReport) {
 	var got []*Record
 	report, err := scanFrames(data, func(off, n int, r *Record) error {
 		again, err := decodeFrame(wholeFrame(data[off : off+n]))
-		if err != nil || !cmp.Equal(again, r) {
+		if err != nil || !cmp.Equal(again, r, sameBytes) {
 			t.Errorf("record at %d, %d bytes, reads back as %v, %v", off, n, again, err)
 		}
 		got = append(got, r)
@@ -69,7 +69,7 @@ func TestJournalReadsBack(t *testing.T) {
 	want := someRecords()
 	data, _ := journalOf(t, want...)
 	got, report := scanned(t, data)
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got, sameBytes); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if report != (frameReport{end: len(data)}) {
@@ -92,7 +92,7 @@ func TestTornJournalKeepsWhatIsWhole(t *testing.T) {
 		whole, _ := slices.BinarySearch(ends, n+1)
 		for name, tail := range map[string][]byte{"cut": nil, "zeros": make([]byte, 50), "noise": bytes.Repeat([]byte{0x5a, 0x2a, 0x4d, 0x18, 8, 0, 0, 0}, 5)} {
 			got, report := scanned(t, append(data[:n:n], tail...))
-			if diff := cmp.Diff(want[:whole], got); diff != "" && !(whole == 0 && len(got) == 0) {
+			if diff := cmp.Diff(want[:whole], got, sameBytes); diff != "" && !(whole == 0 && len(got) == 0) {
 				t.Fatalf("%s at byte %d (-want +got):\n%s", name, n, diff)
 			}
 			if end := append([]int{0}, ends...)[whole]; report.end != end || report.damaged != n-end+len(tail) {
@@ -110,7 +110,7 @@ func TestDamageInTheMiddleCostsOneRecord(t *testing.T) {
 		damaged[at] ^= 0x40
 		hit, _ := slices.BinarySearch(ends, at+1)
 		got, report := scanned(t, damaged)
-		if diff := cmp.Diff(slices.Delete(slices.Clone(want), hit, hit+1), got); diff != "" {
+		if diff := cmp.Diff(slices.Delete(slices.Clone(want), hit, hit+1), got, sameBytes); diff != "" {
 			t.Fatalf("byte %d (-want +got):\n%s", at, diff)
 		}
 		if report.damaged == 0 {

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -42,16 +44,6 @@ type segmentRow struct {
 	ErrorClass string   `parquet:"error_class,dict"`
 	ErrorText  string   `parquet:"error_text,zstd"`
 	Raw        []byte   `parquet:"raw,zstd"`
-}
-
-// keyColumns is the head of segmentRow.
-type keyColumns struct {
-	Key      [32]byte `parquet:"key"`
-	Cap      int64    `parquet:"cap"`
-	Complete bool     `parquet:"complete"`
-	Finish   string   `parquet:"finish,dict"`
-	Started  int64    `parquet:"started,timestamp(microsecond)"`
-	CRC      uint32   `parquet:"crc32c"`
 }
 
 const (
@@ -238,9 +230,8 @@ func openSegment(r io.ReaderAt, size int64) (*segmentFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	want := parquet.SchemaOf(segmentRow{})
-	if len(f.Schema().Fields()) < len(want.Fields()) {
-		return nil, fmt.Errorf("it has %d columns, want %d", len(f.Schema().Fields()), len(want.Fields()))
+	if err := checkColumns(f.Schema()); err != nil {
+		return nil, err
 	}
 	s := &segmentFile{file: f, groups: f.RowGroups()}
 	rows := int64(0)
@@ -250,6 +241,25 @@ func openSegment(r io.ReaderAt, size int64) (*segmentFile, error) {
 	}
 	s.starts = append(s.starts, rows)
 	return s, nil
+}
+
+// checkColumns wants the columns that this program writes, in their order,
+// perhaps with more behind them.
+func checkColumns(got *parquet.Schema) error {
+	want := parquet.SchemaOf(segmentRow{}).Columns()
+	if len(got.Columns()) < len(want) {
+		return fmt.Errorf("it has %d columns, want %d", len(got.Columns()), len(want))
+	}
+	for i, path := range want {
+		if !slices.Equal(got.Columns()[i], path) {
+			return fmt.Errorf("column %d is %s, want %s", i, strings.Join(got.Columns()[i], "."), path[0])
+		}
+		have, need := got.Fields()[i], parquet.SchemaOf(segmentRow{}).Fields()[i]
+		if !have.Leaf() || !have.Required() || have.Type().Kind() != need.Type().Kind() || have.Type().Length() != need.Type().Length() {
+			return fmt.Errorf("column %s is %s, want %s", path[0], have, need)
+		}
+	}
+	return nil
 }
 
 func (s *segmentFile) rows() int64 { return s.starts[len(s.starts)-1] }
@@ -291,16 +301,11 @@ func (s *segmentFile) readGroup(group int, numbers []int64, rows []segmentRow) (
 	return nil
 }
 
-// each yields all rows in order. The row is overwritten by the next.
+// each visits all rows in order. A row must not be kept.
 func (s *segmentFile) each(visit func(*segmentRow) error) (err error) {
-	return eachRow(s.file, visit)
-}
-
-// eachRow reads a Parquet file row by row.
-func eachRow[T any](f *parquet.File, visit func(*T) error) (err error) {
-	r := parquet.NewGenericReader[T](f)
+	r := parquet.NewGenericReader[segmentRow](s.file)
 	defer func() { err = errors.Join(err, r.Close()) }()
-	rows := make([]T, 32)
+	rows := make([]segmentRow, 32)
 	for {
 		clear(rows) // texts of the last ones may still be in use
 		n, err := r.Read(rows)
@@ -320,17 +325,86 @@ func eachRow[T any](f *parquet.File, visit func(*T) error) (err error) {
 	}
 }
 
-// writeKeys makes a segment's key file from its first columns.
+// keyColumns are the first columns of segmentRow: what a key file is made from.
+const keyColumns = 6
+
+// writeKeys makes a segment's key file. It reads those columns alone.
 func (s *segmentFile) writeKeys(w io.Writer) error {
 	keys := newKeyWriter(w)
-	err := eachRow(s.file, func(row *keyColumns) error {
-		full := segmentRow{Cap: row.Cap, Complete: row.Complete, Finish: row.Finish, Started: row.Started, CRC: row.CRC}
-		return keys.add(row.Key, full.meta())
-	})
-	if err != nil {
-		return err
+	for n, group := range s.groups {
+		if err := writeGroupKeys(keys, group); err != nil {
+			return fmt.Errorf("row group %d: %w", n, err)
+		}
 	}
 	return keys.close()
+}
+
+func writeGroupKeys(keys *keyWriter, group parquet.RowGroup) (err error) {
+	var columns [keyColumns]columnValues
+	for i, chunk := range group.ColumnChunks()[:keyColumns] {
+		columns[i].pages = chunk.Pages()
+		defer func() { err = errors.Join(err, columns[i].close()) }()
+	}
+	for range group.NumRows() {
+		var v [keyColumns]parquet.Value
+		for i := range columns {
+			if v[i], err = columns[i].next(); err != nil {
+				return err
+			}
+		}
+		key := v[0].ByteArray()
+		if len(key) != len(Key{}) {
+			return fmt.Errorf("a key of %d bytes", len(key))
+		}
+		row := segmentRow{Cap: v[1].Int64(), Complete: v[2].Boolean(), Finish: string(v[3].ByteArray()), Started: v[4].Int64(), CRC: v[5].Uint32()}
+		if err := keys.add(Key(key), row.meta()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// columnValues yields the values of a flat column that is never null.
+type columnValues struct {
+	pages  parquet.Pages
+	page   parquet.Page
+	values parquet.ValueReader
+	buf    [64]parquet.Value
+	ready  []parquet.Value
+}
+
+func (c *columnValues) next() (parquet.Value, error) {
+	for len(c.ready) == 0 {
+		if c.page == nil {
+			page, err := c.pages.ReadPage()
+			if err != nil {
+				return parquet.Value{}, noEOF(err)
+			}
+			c.page, c.values = page, page.Values()
+		}
+		n, err := c.values.ReadValues(c.buf[:])
+		c.ready = c.buf[:n]
+		if err == io.EOF {
+			err = nil
+			if n == 0 {
+				parquet.Release(c.page)
+				c.page = nil
+			}
+		}
+		if err != nil {
+			return parquet.Value{}, err
+		}
+	}
+	v := c.ready[0]
+	c.ready = c.ready[1:]
+	return v, nil
+}
+
+func (c *columnValues) close() error {
+	if c.page != nil {
+		parquet.Release(c.page)
+	}
+	return c.pages.Close()
 }
 
 func noEOF(err error) error {
