@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stillhouse-data/stillhouse/datasets/catalog"
+	"github.com/stillhouse-data/stillhouse/datasets/report"
+	"github.com/stillhouse-data/stillhouse/internal/objstore"
+)
+
+func init() { register(reportCommand) }
+
+func reportCommand(a *app) *cobra.Command {
+	var out string
+	cmd := &cobra.Command{
+		Use:   "report REF...",
+		Short: "Show the comparison of the teachers that a version holds",
+		Long: `Report prints the comparison that was stored with a version: pass rates with
+their 95 % intervals, cost, latency and tokens, by teacher and by domain and
+effort. With -o it writes it to a file instead, as the file's ending says: .json
+or .html (one page that needs nothing else).`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.report(cmd.Context(), args, out) },
+	}
+	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write, .json or .html, instead of the table")
+	return cmd
+}
+
+// A refReport is one version's comparison.
+type refReport struct {
+	Ref    string         `json:"ref"`
+	Report *report.Report `json:"report"`
+}
+
+func (a *app) report(ctx context.Context, refs []string, file string) error {
+	if file != "" && len(refs) > 1 {
+		return usage("-o writes one report; give one REF")
+	}
+	if kind := filepath.Ext(file); file != "" && kind != ".json" && kind != ".html" {
+		return usage("-o %s: the file's ending says what is written; use .json or .html", file)
+	}
+	c, err := a.readCatalog(ctx)
+	if err != nil {
+		return err
+	}
+	var all []refReport
+	for _, ref := range refs {
+		v, m, err := c.Resolve(ctx, ref)
+		if err != nil {
+			return err
+		}
+		r, err := readReport(ctx, c.Bucket(), m)
+		if err != nil {
+			return fmt.Errorf("report of %s: %w", v.Ref(), err)
+		}
+		all = append(all, refReport{v.Ref(), r})
+	}
+	switch {
+	case file != "":
+		if err := writeReport(file, all[0].Report); err != nil {
+			return err
+		}
+		a.say("wrote the comparison of %s to %s", all[0].Ref, file)
+		return nil
+	case a.json:
+		return a.printJSON(map[string]any{"reports": all})
+	}
+	for i, one := range all {
+		if i > 0 {
+			fmt.Fprintln(a.out)
+		}
+		fmt.Fprintf(a.out, "%s\n\n", one.Ref)
+		if err := printComparison(a.out, one.Report, a.width()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errNoReport: the version was published without a comparison.
+var errNoReport = errors.New("it was published without a comparison")
+
+// readReport reads the comparison that a manifest names.
+func readReport(ctx context.Context, b objstore.Bucket, m *catalog.Manifest) (*report.Report, error) {
+	i := slices.IndexFunc(m.Reports, func(key string) bool { return strings.HasSuffix(key, "/report.json") })
+	if i < 0 {
+		return nil, errNoReport
+	}
+	text, _, err := objstore.ReadAll(ctx, b, m.Reports[i], maxReport)
+	if errors.Is(err, objstore.ErrNotFound) {
+		return nil, fmt.Errorf("%w: %w; build again, which asks nothing, or copy it back from a backup", catalog.ErrDamaged, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var r report.Report
+	if err := json.Unmarshal(text, &r); err != nil {
+		return nil, fmt.Errorf("%w: %s is not the JSON it should be: %w", catalog.ErrDamaged, m.Reports[i], err)
+	}
+	if r.FormatVersion > report.FormatVersion {
+		return nil, fmt.Errorf("%s has format %d, which is newer than this program reads (%d); update it", m.Reports[i], r.FormatVersion, report.FormatVersion)
+	}
+	return &r, nil
+}
+
+// printComparison prints a comparison and how its figures were made.
+func printComparison(w io.Writer, r *report.Report, width int) error {
+	if err := r.Table(w, width); err != nil {
+		return err
+	}
+	for _, note := range r.Notes {
+		if _, err := fmt.Fprintf(w, "\nNote: %s", printable(note)); err != nil {
+			return err
+		}
+	}
+	if len(r.Notes) > 0 {
+		fmt.Fprintln(w)
+	}
+	return nil
+}
+
+// writeReport writes a comparison as its file's ending says, in one step.
+func writeReport(path string, r *report.Report) error {
+	var b bytes.Buffer
+	if filepath.Ext(path) == ".html" {
+		if err := r.HTML(&b); err != nil {
+			return fmt.Errorf("write %s: %w", path, err)
+		}
+	} else {
+		enc := json.NewEncoder(&b)
+		enc.SetIndent("", "  ")
+		if err := enc.Encode(r); err != nil {
+			return fmt.Errorf("write %s: %w", path, err)
+		}
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(b.Bytes())
+	if err := errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return os.Rename(f.Name(), path)
+}
