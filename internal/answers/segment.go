@@ -47,8 +47,10 @@ type segmentRow struct {
 }
 
 const (
-	// A page is what reading one record decodes: a few answers.
+	// Pages are what reading one record decodes, one per column: a few
+	// answers, and as many of the short columns as cost about the same.
 	pageBytes = 64 << 10
+	pageRows  = 512
 	// A row group is what writing holds in memory.
 	rowGroupRows  = 16 << 10
 	rowGroupBytes = 32 << 20
@@ -104,6 +106,11 @@ func (row *segmentRow) meta() keyRow {
 	return keyRow{cap: row.Cap, kind: r.kind(), started: row.Started, crc: row.CRC}
 }
 
+var (
+	rowSchema      = parquet.SchemaOf(segmentRow{})
+	segmentColumns = len(rowSchema.Columns())
+)
+
 var writers = sync.Pool{New: func() any {
 	return parquet.NewGenericWriter[segmentRow](io.Discard,
 		parquet.PageBufferSize(pageBytes),
@@ -128,6 +135,7 @@ type segmentWriter struct {
 	batch   []segmentRow
 	pending int // bytes in batch
 	group   int // bytes in the open row group
+	page    int // rows in the open pages of short columns
 	rows    int64
 	min     Key
 	max     Key
@@ -173,11 +181,27 @@ func (s *segmentWriter) write() error {
 		return fmt.Errorf("write segment: %w", err)
 	}
 	s.group += s.pending
+	if s.page += len(s.batch); s.page >= pageRows {
+		s.page = 0
+		if err := s.endPages(); err != nil {
+			return err
+		}
+	}
 	clear(s.batch)
 	s.batch, s.pending = s.batch[:0], 0
 	if s.group >= rowGroupBytes {
-		s.group = 0
+		s.group, s.page = 0, 0
 		if err := s.w.Flush(); err != nil {
+			return fmt.Errorf("write segment: %w", err)
+		}
+	}
+	return nil
+}
+
+// endPages begins a new page in every column.
+func (s *segmentWriter) endPages() error {
+	for _, column := range s.w.ColumnWriters() {
+		if err := column.Flush(); err != nil {
 			return fmt.Errorf("write segment: %w", err)
 		}
 	}
@@ -246,7 +270,7 @@ func openSegment(r io.ReaderAt, size int64) (*segmentFile, error) {
 // checkColumns wants the columns that this program writes, in their order,
 // perhaps with more behind them.
 func checkColumns(got *parquet.Schema) error {
-	want := parquet.SchemaOf(segmentRow{}).Columns()
+	want := rowSchema.Columns()
 	if len(got.Columns()) < len(want) {
 		return fmt.Errorf("it has %d columns, want %d", len(got.Columns()), len(want))
 	}
@@ -254,7 +278,7 @@ func checkColumns(got *parquet.Schema) error {
 		if !slices.Equal(got.Columns()[i], path) {
 			return fmt.Errorf("column %d is %s, want %s", i, strings.Join(got.Columns()[i], "."), path[0])
 		}
-		have, need := got.Fields()[i], parquet.SchemaOf(segmentRow{}).Fields()[i]
+		have, need := got.Fields()[i], rowSchema.Fields()[i]
 		if !have.Leaf() || !have.Required() || have.Type().Kind() != need.Type().Kind() || have.Type().Length() != need.Type().Length() {
 			return fmt.Errorf("column %s is %s, want %s", path[0], have, need)
 		}
@@ -287,14 +311,42 @@ func (s *segmentFile) read(numbers []int64) (rows []segmentRow, err error) {
 	return rows, nil
 }
 
+// readGroup reads rows of one group, column by column: from each the page that
+// holds the row, and of it one value.
 func (s *segmentFile) readGroup(group int, numbers []int64, rows []segmentRow) (err error) {
-	r := parquet.NewGenericRowGroupReader[segmentRow](s.groups[group])
-	defer func() { err = errors.Join(err, r.Close()) }()
+	chunks := s.groups[group].ColumnChunks()
+	values := make(parquet.Row, len(rows)*len(chunks)) // row by row
+	for c, chunk := range chunks {
+		if err := readColumn(chunk, c, numbers, s.starts[group], values, len(chunks)); err != nil {
+			return fmt.Errorf("column %d: %w", c, err)
+		}
+	}
+	for i := range rows {
+		if err := rowSchema.Reconstruct(&rows[i], values[i*len(chunks):][:segmentColumns]); err != nil {
+			return fmt.Errorf("row %d: %w", numbers[i], err)
+		}
+	}
+	return nil
+}
+
+func readColumn(chunk parquet.ColumnChunk, column int, numbers []int64, first int64, values parquet.Row, stride int) (err error) {
+	pages := chunk.Pages()
+	defer func() { err = errors.Join(err, pages.Close()) }()
 	for i, n := range numbers {
-		if err := r.SeekToRow(n - s.starts[group]); err != nil {
+		if err := pages.SeekToRow(n - first); err != nil {
 			return fmt.Errorf("row %d: %w", n, err)
 		}
-		if got, err := r.Read(rows[i : i+1]); got != 1 {
+		page, err := pages.ReadPage()
+		if err != nil {
+			return fmt.Errorf("row %d: %w", n, noEOF(err))
+		}
+		var v [1]parquet.Value
+		got, err := page.Values().ReadValues(v[:])
+		if got == 1 {
+			values[i*stride+column] = v[0].Clone()
+		}
+		parquet.Release(page)
+		if got != 1 {
 			return fmt.Errorf("row %d: %w", n, noEOF(err))
 		}
 	}
