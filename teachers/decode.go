@@ -45,14 +45,8 @@ func (d *chatDecoder) event(name, data []byte) (bool, error) {
 	before := d.size()
 	// One event is one object, unless a proxy joined two.
 	for len(data) > 0 {
-		end, err := skipValue(data, 0, 0)
-		if err == nil && data[0] != '{' {
-			err = errJSONSyntax
-		}
+		end, err := d.object(data, true)
 		if err != nil {
-			return false, d.unreadable(err)
-		}
-		if err := d.object(data[:end], true); err != nil {
 			return false, err
 		}
 		data = data[skipSpace(data, end):]
@@ -65,14 +59,11 @@ func (d *chatDecoder) whole(body []byte) error {
 	if len(body) == 0 {
 		return nil
 	}
-	end, err := skipValue(body, 0, 0)
-	if err == nil && (body[0] != '{' || skipSpace(body, end) < len(body)) {
-		err = errJSONSyntax
+	end, err := d.object(body, false)
+	if err == nil && end < len(body) {
+		return d.unreadable(errJSONSyntax)
 	}
-	if err != nil {
-		return d.unreadable(err)
-	}
-	return d.object(body, false)
+	return err
 }
 
 // size grows with everything that brings the answer forward.
@@ -103,6 +94,7 @@ func (d *chatDecoder) reported(e *Error) error {
 	return e
 }
 
+// unreadable takes the end of a response that is no JSON.
 func (d *chatDecoder) unreadable(err error) error {
 	if d.finished() {
 		d.flag(FlagErrorAfterFinish)
@@ -116,24 +108,22 @@ func (d *chatDecoder) unreadable(err error) error {
 	return d.failure
 }
 
-func (d *chatDecoder) object(object []byte, stream bool) error {
-	var choices []byte
+// object reads the object that data starts with and tells where it ends. An
+// object that is cut or no JSON leaves nothing behind.
+func (d *chatDecoder) object(data []byte, stream bool) (end int, err error) {
+	var choices, usage, model, fingerprint []byte
 	isError, flat := false, false
-	c := walk(object)
+	c := walk(data)
 	for c.next() {
 		switch string(c.name) {
 		case "choices":
 			choices = c.value
 		case "model":
-			if s := textOf(c.value); s != "" && s != d.model {
-				d.model = s
-			}
+			model = c.value
 		case "system_fingerprint":
-			if isString(c.value) && len(c.value) > 2 {
-				d.fingerprint = textOf(c.value)
-			}
+			fingerprint = c.value
 		case "usage":
-			d.usage.add(c.value)
+			usage = c.value
 		case "error":
 			isError = isError || reportsError(c.value)
 		case "object":
@@ -144,14 +134,30 @@ func (d *chatDecoder) object(object []byte, stream bool) error {
 			flat = flat || !isNull(c.value)
 		}
 	}
-	if isError || flat && choices == nil {
-		return d.reported(errorInBody(object))
+	if data[0] != '{' {
+		c.err = errJSONSyntax
 	}
+	if c.err != nil {
+		return len(data), d.unreadable(c.err)
+	}
+	if isError || flat && choices == nil {
+		return c.i, d.reported(errorInBody(data[:c.i]))
+	}
+	d.usage.add(usage)
+	remember(&d.model, model)
+	remember(&d.fingerprint, fingerprint)
 	list := walk(choices)
 	for list.next() {
 		d.readChoice(list.value, stream)
 	}
-	return nil
+	return c.i, nil
+}
+
+// remember keeps a text that every event repeats, without making it anew.
+func remember(text *string, value []byte) {
+	if len(value) > 2 && isString(value) && string(value[1:len(value)-1]) != *text {
+		*text = textOf(value)
+	}
 }
 
 // reportsError tells whether the value of "error" is one: some servers send

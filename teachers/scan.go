@@ -75,27 +75,40 @@ func skipString(b []byte, i int) (int, error) {
 
 func skipLiteral(b []byte, i int) (int, error) {
 	j := i
+	digits := true
 	for j < len(b) && isLiteral(b[j]) {
+		digits = digits && b[j] >= '0' && b[j] <= '9'
 		j++
 	}
 	word := b[i:j]
-	begins := false // some word, or a number
-	for _, known := range [...]string{"true", "false", "null", "NaN", "Infinity", "-Infinity"} {
-		if string(word) == known {
-			return j, nil
-		}
-		begins = begins || strings.HasPrefix(known, string(word))
+	switch string(word) {
+	case "true", "false", "null", "NaN", "Infinity", "-Infinity":
+		return j, nil
+	case "":
+		digits = false
+	}
+	if digits {
+		return j, nil
 	}
 	if len(word) > 0 && (word[0] == '-' || word[0] >= '0' && word[0] <= '9') {
 		if _, err := strconv.ParseFloat(string(word), 64); err == nil || errors.Is(err, strconv.ErrRange) {
 			return j, nil
 		}
-		begins = true
 	}
-	if j == len(b) && begins {
+	if j == len(b) && beginsLiteral(string(word)) {
 		return j, errJSONEnd
 	}
 	return i, errJSONSyntax
+}
+
+// beginsLiteral tells whether a word could have become a literal.
+func beginsLiteral(word string) bool {
+	for _, known := range [...]string{"true", "false", "null", "NaN", "Infinity", "-Infinity"} {
+		if strings.HasPrefix(known, word) {
+			return true
+		}
+	}
+	return word[0] == '-' || word[0] >= '0' && word[0] <= '9'
 }
 
 func isLiteral(c byte) bool {
