@@ -44,7 +44,7 @@ func (b bucket) begin(ctx context.Context, a *about) (sink, error) {
 		return nil, fmt.Errorf("%w: %s holds an export of %s, view %s; name another prefix", ErrForeign, b, old.Dataset, old.View)
 	case old != nil && old.Identity == a.Identity && old.complete(sizes):
 		a.Files, a.Rows = old.Files, old.Rows
-		return nil, nil
+		return nil, b.bucket.Delete(ctx, b.key(partialName)) // left where the last step was cut off
 	}
 	work, err := os.MkdirTemp("", "stillhouse-export-")
 	if err != nil {
