@@ -31,6 +31,9 @@ func (a *Activities) plan(ctx context.Context, ref wire.BuildRef, beat func(stri
 	if err != nil {
 		return nil, err
 	}
+	if n := len(rt.recipe.Teachers); n > wire.MaxTeachers {
+		return nil, invalidRecipe("%d teachers: a build takes at most %d; split the recipe by domain", n, wire.MaxTeachers)
+	}
 	if err := a.Catalog.PutIntent(ctx, catalog.Intent{
 		Dataset: ref.Dataset, BuildID: ref.BuildID, Recipe: ref.RecipeDigest,
 		Workflow: wire.BuildWorkflowID(ref.Dataset, ref.RecipeDigest, ref.SourcesDigest),

@@ -14,12 +14,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/datasets/catalog"
 	"github.com/stillhouse-data/stillhouse/datasets/report"
 	"github.com/stillhouse-data/stillhouse/internal/chat"
 	"github.com/stillhouse-data/stillhouse/internal/recipe"
 	"github.com/stillhouse-data/stillhouse/internal/version"
 	"github.com/stillhouse-data/stillhouse/internal/wire"
+	"github.com/stillhouse-data/stillhouse/teachers"
 )
 
 // Seal writes the tables and the report of a build and commits them as the
@@ -44,7 +46,9 @@ type seal struct {
 	result BuildResult
 	report *report.Aggregator
 	spent  int64 // micro-dollars
-	passed map[string][2]int64
+	// stopped is the class of failure of the teachers that were given up.
+	stopped map[string]string
+	passed  map[string][2]int64
 }
 
 func (s *seal) run(ctx context.Context) (*wire.BuildOutput, error) {
@@ -76,7 +80,7 @@ func (s *seal) begin() {
 		Dataset: s.in.Dataset, BuildID: s.in.BuildID, Tasks: s.plan.Tasks,
 		Rejected: map[string]int64{}, Rows: map[string]int64{}, Teachers: map[string]TeacherResult{},
 	}
-	s.passed = map[string][2]int64{}
+	s.passed, s.stopped = map[string][2]int64{}, map[string]string{}
 	var infos []report.TeacherInfo
 	for i := range s.rt.recipe.Teachers {
 		t := &s.rt.recipe.Teachers[i]
@@ -89,7 +93,8 @@ func (s *seal) begin() {
 			if s.result.Stopped == nil {
 				s.result.Stopped = map[string]string{}
 			}
-			s.result.Stopped[st.Teacher] = st.Stopped.Text
+			s.result.Stopped[st.Teacher] = st.Stopped.Class
+			s.stopped[st.Teacher] = st.Stopped.Class
 		}
 	}
 }
@@ -213,7 +218,9 @@ func (s *seal) tally(r *refinedTask) {
 		s.result.Asks++
 		t.Asks++
 		s.result.Candidates++
-		if c.Error == nil {
+		if c.Error != nil {
+			s.whyStopped(c)
+		} else {
 			t.Answers++
 			if r.fresh(i) {
 				s.result.AnswersNew++
@@ -242,6 +249,18 @@ func (s *seal) tally(r *refinedTask) {
 		if c.Verdict != nil {
 			s.passed[c.Domain] = judged(s.passed[c.Domain], *c.Verdict)
 		}
+	}
+}
+
+// whyStopped takes the words with which a teacher was given up from the first
+// of its candidates that holds them.
+func (s *seal) whyStopped(c *datasets.Candidate) {
+	class, ok := s.stopped[c.Teacher]
+	if !ok || c.ErrorText == nil || s.result.Stopped[c.Teacher] != class {
+		return
+	}
+	if *c.Error == class || (class == classUnreachable && *c.Error == teachers.ClassNetwork) {
+		s.result.Stopped[c.Teacher] = *c.ErrorText
 	}
 }
 

@@ -248,8 +248,15 @@ func (b *build) continueAsNew(ctx workflow.Context) error {
 	carry := &wire.BuildCarry{
 		Plan: b.plan, Refined: b.refined, Next: b.next, Paused: b.paused, Started: b.started,
 	}
+	// The streams run already: of their plans only what progress shows is kept.
+	carry.Plan.Teachers = nil
+	for _, t := range b.plan.Teachers {
+		carry.Plan.Teachers = append(carry.Plan.Teachers, wire.TeacherPlan{ID: t.ID, Asks: t.Asks})
+	}
 	for _, id := range b.order {
-		carry.Streams = append(carry.Streams, *b.streams[id])
+		r := *b.streams[id]
+		r.Stopped = classOnly(r.Stopped)
+		carry.Streams = append(carry.Streams, r)
 	}
 	return workflow.NewContinueAsNewError(ctx, wire.WorkflowBuild, wire.BuildInput{BuildRef: b.in.BuildRef, Carry: carry})
 }
@@ -260,12 +267,21 @@ func (b *build) seal(ctx workflow.Context) (*wire.BuildOutput, error) {
 		r := b.streams[id]
 		in.Streams = append(in.Streams, wire.StreamSummary{
 			Teacher: id, New: r.Counts.New, Reused: r.Counts.Reused,
-			Spent: r.Counts.CostMicros, Unp: r.Counts.Unpriced, Stopped: r.Stopped,
+			Spent: r.Counts.CostMicros, Unp: r.Counts.Unpriced, Stopped: classOnly(r.Stopped),
 		})
 	}
 	var out wire.BuildOutput
 	err := workflow.ExecuteActivity(pipelineOptions(ctx), wire.ActivitySeal, in).Get(ctx, &out)
 	return &out, err
+}
+
+// classOnly drops the words of a failure, which the teacher's candidates hold
+// too: all teachers' words together would not fit a payload.
+func classOnly(f *wire.TeacherFailed) *wire.TeacherFailed {
+	if f == nil {
+		return nil
+	}
+	return &wire.TeacherFailed{Class: f.Class}
 }
 
 // end stops the streams and records how the build ended, then gives err back.

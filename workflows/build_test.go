@@ -289,16 +289,18 @@ func TestPayloadsStaySmall(t *testing.T) {
 	seal := wire.SealInput{BuildRef: big, PlanKey: plan.Key, Started: time.Now()}
 	counts := wire.AskCounts{Asks: 1e8, New: 1e8, Reused: 1e8, Failed: 1e8, PromptTokens: 1e12, CachedTokens: 1e12, CompletionTokens: 1e12, CostMicros: 1e12, Unpriced: 1e8}
 	failed := &wire.TeacherFailed{Class: "context_overflow", Text: fill(1003)}
-	for i := range MaxTeachers {
+	for i := range wire.MaxTeachers {
 		id := fmt.Sprintf("%s%02d", fill(22), i)
 		plan.Teachers = append(plan.Teachers, wire.TeacherPlan{ID: id, Queue: "teacher." + id + ".01234567", Batches: shards * 8, Asks: 1e7, Window: 100})
 		carry.Streams = append(carry.Streams, wire.StreamReport{Teacher: id, Through: shards, Counts: counts})
 		carry.Refined.Count(id, true)
-		seal.Streams = append(seal.Streams, wire.StreamSummary{Teacher: id, New: 1e8, Reused: 1e8, Spent: 1e12, Unp: 1e8})
+		carry.Streams[i].Stopped = classOnly(failed)
+		seal.Streams = append(seal.Streams, wire.StreamSummary{Teacher: id, New: 1e8, Reused: 1e8, Spent: 1e12, Unp: 1e8, Stopped: classOnly(failed)})
 	}
 	carry.Plan = plan
-	for i := range 4 {
-		seal.Streams[i].Stopped = failed
+	carry.Plan.Teachers = nil
+	for _, t := range plan.Teachers {
+		carry.Plan.Teachers = append(carry.Plan.Teachers, wire.TeacherPlan{ID: t.ID, Asks: t.Asks})
 	}
 	for name, payload := range map[string]any{
 		"plan":   plan,
@@ -309,7 +311,7 @@ func TestPayloadsStaySmall(t *testing.T) {
 	} {
 		text, err := json.Marshal(payload)
 		require.NoError(t, err)
-		t.Logf("%s: %d bytes with %d teachers", name, len(text), MaxTeachers)
+		t.Logf("%s: %d bytes with %d teachers", name, len(text), wire.MaxTeachers)
 		require.LessOrEqual(t, len(text), wire.MaxPayload, name)
 	}
 }

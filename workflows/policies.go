@@ -52,7 +52,3 @@ func askOptions(ctx workflow.Context, queue string) workflow.Context {
 		WaitForCancellation: true,
 	})
 }
-
-// MaxTeachers is the most teachers of a recipe: what a build hands to its
-// continuation holds a report of each and stays one small payload.
-const MaxTeachers = 32

@@ -16,6 +16,10 @@ import (
 // MaxPayload bounds one payload in a workflow's history, in bytes.
 const MaxPayload = 16 << 10
 
+// MaxTeachers is the most teachers of a recipe: what a build hands to its
+// continuation holds a report of each and stays one small payload.
+const MaxTeachers = 48
+
 // QueuePipeline is the task queue of everything but asking.
 const QueuePipeline = "pipeline"
 
@@ -132,10 +136,10 @@ type BuildCarry struct {
 // TeacherPlan is one teacher's part of a plan.
 type TeacherPlan struct {
 	ID       string `json:"id"`
-	Queue    string `json:"queue"`
-	Batches  int    `json:"batches"`
 	Asks     int64  `json:"asks"`
-	Window   int    `json:"window"` // batches in flight at once
+	Queue    string `json:"queue,omitempty"`
+	Batches  int    `json:"batches,omitempty"`
+	Window   int    `json:"window,omitempty"` // batches in flight at once
 	Recorded bool   `json:"recorded,omitempty"`
 }
 
@@ -179,17 +183,18 @@ type StreamInput struct {
 	Stopped     *TeacherFailed `json:"stopped,omitempty"`
 }
 
-// AskCounts counts asks and what they cost.
+// AskCounts counts asks and what they cost. Its keys are short because a build
+// hands the counts of all of its teachers to its continuation.
 type AskCounts struct {
-	Asks             int64 `json:"asks"`
-	New              int64 `json:"new"`    // answers that arrived now
-	Reused           int64 `json:"reused"` // answers that were there
-	Failed           int64 `json:"failed"`
-	PromptTokens     int64 `json:"prompt_tokens"`
-	CachedTokens     int64 `json:"cached_tokens,omitempty"`
-	CompletionTokens int64 `json:"completion_tokens"`
-	CostMicros       int64 `json:"cost_micros"`
-	Unpriced         int64 `json:"unpriced"` // new answers without a price
+	Asks             int64 `json:"a,omitempty"`
+	New              int64 `json:"n,omitempty"` // answers that arrived now
+	Reused           int64 `json:"r,omitempty"` // answers that were there
+	Failed           int64 `json:"f,omitempty"`
+	PromptTokens     int64 `json:"p,omitempty"`
+	CachedTokens     int64 `json:"k,omitempty"`
+	CompletionTokens int64 `json:"c,omitempty"`
+	CostMicros       int64 `json:"m,omitempty"`
+	Unpriced         int64 `json:"u,omitempty"` // new answers without a price
 }
 
 // Add adds o to c.
@@ -281,7 +286,7 @@ type RefineCounts struct {
 // A Share is how many of some candidates are accepted.
 type Share struct {
 	Of       int64 `json:"of"`
-	Accepted int64 `json:"accepted"`
+	Accepted int64 `json:"ok"`
 }
 
 // Count adds one candidate of a teacher.
