@@ -18,7 +18,7 @@ const MaxPayload = 16 << 10
 
 // MaxTeachers is the most teachers of a recipe: what a build hands to its
 // continuation holds a report of each and stays one small payload.
-const MaxTeachers = 48
+const MaxTeachers = 40
 
 // QueuePipeline is the task queue of everything but asking.
 const QueuePipeline = "pipeline"
