@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stillhouse-data/stillhouse/datasets/catalog"
+	"github.com/stillhouse-data/stillhouse/internal/home"
+	"github.com/stillhouse-data/stillhouse/internal/objstore"
+	"github.com/stillhouse-data/stillhouse/internal/objstore/s3"
+)
+
+func init() { register(tagCommand) }
+
+func tagCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "tag REF TAG",
+		Short: "Give a version a name, or move the name to it",
+		Long:  "Tag gives a version a name that can be moved to another version later: after\n  stillhouse tag maths@12 best\nmaths@best is that version.",
+		Args:  cobra.ExactArgs(2),
+		RunE:  func(cmd *cobra.Command, args []string) error { return a.tag(cmd.Context(), args[0], args[1]) },
+	}
+}
+
+func (a *app) tag(ctx context.Context, ref, tag string) error {
+	if _, err := catalog.ParseRef(ref); err != nil {
+		return err
+	}
+	b, closeStore, err := a.writeStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeStore()
+	v, err := catalog.Open(b).Tag(ctx, ref, tag)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(struct {
+			Dataset string `json:"dataset"`
+			Version int64  `json:"version"`
+			Tag     string `json:"tag"`
+		}{v.Dataset, v.Number, tag})
+	}
+	fmt.Fprintf(a.out, "%s@%s is %s\n", v.Dataset, tag, v.Ref())
+	return nil
+}
+
+// writeStore opens the store for small writes: the one that --store names, or
+// the embedded one, which is started for the moment where nobody runs it. No
+// worker starts with it, so builds that were interrupted stay as they are and
+// spend nothing.
+func (a *app) writeStore(ctx context.Context) (objstore.Bucket, func(), error) {
+	if a.store != "" {
+		if err := a.checkPlaces(); err != nil {
+			return nil, nil, err
+		}
+		b, err := a.openRemoteStore(ctx)
+		return b, func() {}, err
+	}
+	h, err := a.openHome()
+	if err != nil {
+		return nil, nil, err
+	}
+	lock, err := h.Lock()
+	var locked *home.ErrLocked
+	switch {
+	case errors.As(err, &locked):
+		e, err := h.ReadEndpoints(ctx)
+		if err != nil {
+			return nil, nil, &codedError{exitUnreachable, err.Error()}
+		}
+		b, err := openEmbeddedStore(ctx, e)
+		return b, func() {}, err
+	case err != nil:
+		return nil, nil, err
+	case a.embedded == nil:
+		return nil, nil, errors.Join(usage("this binary carries no embedded store to write to; name a store with --store"), lock.Unlock())
+	}
+	s := &session{app: a, home: h, lock: lock}
+	if s.services, err = a.embedded.Start(ctx, h, a.log(), a.verbose); err != nil {
+		s.close()
+		return nil, nil, fmt.Errorf("start the embedded store: %w", err)
+	}
+	e := s.services.Endpoints()
+	b, err := openEmbeddedStore(ctx, &e)
+	if err != nil {
+		s.close()
+		return nil, nil, err
+	}
+	return b, s.close, nil
+}
+
+// openEmbeddedStore opens the store of running embedded services.
+func openEmbeddedStore(ctx context.Context, e *home.Endpoints) (objstore.Bucket, error) {
+	return s3.Open(ctx, embeddedStore(e, e.Bucket))
+}
+
+// embeddedStore are the options to open a bucket, with or without a prefix, of
+// the embedded store.
+func embeddedStore(e *home.Endpoints, bucket string) s3.Options {
+	return s3.Options{
+		URL: "s3://" + bucket, Endpoint: e.S3, Region: e.Region,
+		AccessKey: e.AccessKey, SecretKey: e.SecretKey, PathStyle: s3.PathStyleOn,
+	}
+}
