@@ -97,4 +97,3 @@ func asError(t *testing.T, err error, class string) *teachers.Error {
 	}
 	return e
 }
-
