@@ -34,10 +34,7 @@ func (a *Activities) plan(ctx context.Context, ref wire.BuildRef, beat func(stri
 	if n := len(rt.recipe.Teachers); n > wire.MaxTeachers {
 		return nil, invalidRecipe("%d teachers: a build takes at most %d; split the recipe by domain", n, wire.MaxTeachers)
 	}
-	if err := a.Catalog.PutIntent(ctx, catalog.Intent{
-		Dataset: ref.Dataset, BuildID: ref.BuildID, Recipe: ref.RecipeDigest,
-		Workflow: wire.BuildWorkflowID(ref.Dataset, ref.RecipeDigest, ref.SourcesDigest),
-	}); err != nil {
+	if err := a.enter(ctx, ref); err != nil {
 		return nil, err
 	}
 	files, err := a.promptFiles(ctx, rt)
@@ -62,7 +59,12 @@ func (a *Activities) plan(ctx context.Context, ref wire.BuildRef, beat func(stri
 		s.Key, err = out.upload(ctx, a.Bucket, ref.Dataset, ref.BuildID, stageTasks, name)
 		return s, err
 	}
-	plan, err := MakePlan(ctx, rt.recipe, files, ReadOptions(), dir, sink, beat)
+	var plan *Plan
+	if ref.Preview > 0 {
+		plan, err = MakeSample(ctx, ref.Preview, rt.recipe, files, ReadOptions(), dir, sink, beat)
+	} else {
+		plan, err = MakePlan(ctx, rt.recipe, files, ReadOptions(), dir, sink, beat)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -87,6 +89,18 @@ func (a *Activities) plan(ctx context.Context, ref wire.BuildRef, beat func(stri
 		out.Teachers = append(out.Teachers, tp)
 	}
 	return out, nil
+}
+
+// enter notes in the catalog that the build has begun. A preview leaves no
+// trace there.
+func (a *Activities) enter(ctx context.Context, ref wire.BuildRef) error {
+	if ref.Preview > 0 {
+		return nil
+	}
+	return a.Catalog.PutIntent(ctx, catalog.Intent{
+		Dataset: ref.Dataset, BuildID: ref.BuildID, Recipe: ref.RecipeDigest,
+		Workflow: wire.BuildWorkflowID(ref.Dataset, ref.RecipeDigest, ref.SourcesDigest),
+	})
 }
 
 // teacherPlan sizes a teacher's window: two batches' worth of asks for each

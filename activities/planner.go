@@ -79,6 +79,7 @@ type planner struct {
 	dir    string // for what does not fit in memory
 	files  sources.Options
 	beat   func(string) // says that work goes on
+	sample int          // tasks of a sample; 0: all
 
 	plan  *Plan
 	parts [partitions]partition
@@ -104,21 +105,42 @@ type plannedItem struct {
 // MakePlan reads the prompt files of every source and plans their tasks. Bad
 // rows above a source's limit are an error that spells the first ones out.
 func MakePlan(ctx context.Context, r *recipe.Recipe, files [][]sources.File, options sources.Options, dir string, sink ShardSink, beat func(string)) (*Plan, error) {
-	p := &planner{recipe: r, sink: sink, dir: dir, files: options, beat: beat, cells: map[string]int{}}
-	p.plan = &Plan{Dataset: r.Name, Samples: r.Ask.Samples.Max, BatchTasks: max(1, BatchTasks/r.Ask.Samples.Max)}
+	p := newPlanner(r, options, dir, sink, beat)
 	defer p.close()
-	for i := range r.Prompts {
+	return p.make(ctx, files)
+}
+
+// MakeSample is MakePlan for n tasks, taken from all cells in turn.
+func MakeSample(ctx context.Context, n int, r *recipe.Recipe, files [][]sources.File, options sources.Options, dir string, sink ShardSink, beat func(string)) (*Plan, error) {
+	p := newPlanner(r, options, dir, sink, beat)
+	p.sample = n
+	defer p.close()
+	return p.make(ctx, files)
+}
+
+func newPlanner(r *recipe.Recipe, options sources.Options, dir string, sink ShardSink, beat func(string)) *planner {
+	return &planner{
+		recipe: r, sink: sink, dir: dir, files: options, beat: beat, cells: map[string]int{},
+		plan: &Plan{Dataset: r.Name, Samples: r.Ask.Samples.Max, BatchTasks: max(1, BatchTasks/r.Ask.Samples.Max)},
+	}
+}
+
+func (p *planner) make(ctx context.Context, files [][]sources.File) (*Plan, error) {
+	for i := range p.recipe.Prompts {
 		if err := p.read(ctx, i, files[i]); err != nil {
 			return nil, err
 		}
 	}
 	if p.seq == 0 {
-		return nil, badSource("no prompts: %s hold no rows", describePaths(r))
+		return nil, badSource("no prompts: %s hold no rows", describePaths(p.recipe))
 	}
 	for i := range p.parts {
 		if err := p.expand(ctx, &p.parts[i]); err != nil {
 			return nil, err
 		}
+	}
+	if p.sample > 0 {
+		p.cutToSample()
 	}
 	for cell := range p.open {
 		if err := p.emit(ctx, cell); err != nil {
@@ -127,6 +149,28 @@ func MakePlan(ctx context.Context, r *recipe.Recipe, files [][]sources.File, opt
 	}
 	p.interleave()
 	return p.plan, nil
+}
+
+// cutToSample keeps as many tasks as the sample has, from all cells in turn.
+func (p *planner) cutToSample() {
+	keep := make([]int, len(p.open))
+	left := p.sample
+	for more := true; more && left > 0; {
+		more = false
+		for cell := range p.open {
+			if left > 0 && keep[cell] < len(p.open[cell]) {
+				keep[cell]++
+				left--
+				more = true
+			}
+		}
+	}
+	p.plan.Tasks = 0
+	for cell, n := range keep {
+		p.open[cell] = p.open[cell][:n]
+		p.plan.Cells[cell].Tasks = int64(n)
+		p.plan.Tasks += int64(n)
+	}
 }
 
 func describePaths(r *recipe.Recipe) string {
@@ -371,6 +415,9 @@ func (p *planner) addTask(ctx context.Context, t datasets.Task) error {
 		p.cells[key] = cell
 		p.plan.Cells = append(p.plan.Cells, Cell{Domain: t.Domain, Effort: t.Effort, Teachers: t.Route, Why: t.RouteWhy})
 		p.open = append(p.open, nil)
+	}
+	if p.sample > 0 && len(p.open[cell]) >= p.sample {
+		return nil
 	}
 	p.plan.Tasks++
 	p.plan.Cells[cell].Tasks++

@@ -77,7 +77,7 @@ func (a *Activities) refineShard(ctx context.Context, in wire.RefineInput) (*wir
 			return nil, err
 		}
 	}
-	if in.Shard%beatShards == 0 {
+	if in.Shard%beatShards == 0 && in.Preview == 0 {
 		// The build's entry says that it lives: gc keeps what it writes.
 		if err := a.Catalog.Heartbeat(ctx, in.Dataset, in.BuildID, nil); err != nil {
 			a.Log.Warn("the build's sign of life was not written", "build", in.BuildID, "error", err)

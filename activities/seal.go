@@ -57,6 +57,9 @@ func (s *seal) run(ctx context.Context) (*wire.BuildOutput, error) {
 		return nil, err
 	}
 	s.begin()
+	if s.in.Preview > 0 {
+		return s.preview(ctx)
+	}
 	dir, err := os.MkdirTemp(s.a.TempDir, "seal-*")
 	if err != nil {
 		return nil, err

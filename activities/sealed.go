@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 
@@ -109,10 +110,7 @@ func (s *seal) end(ctx context.Context) (*wire.BuildOutput, error) {
 	for _, g := range s.result.Gates {
 		out.Gates = append(out.Gates, bounded(g))
 	}
-	for id := range s.result.Stopped {
-		out.Stopped = append(out.Stopped, id)
-	}
-	slices.Sort(out.Stopped)
+	out.Stopped = sortedIDs(s.stopped)
 	return out, nil
 }
 
@@ -126,6 +124,43 @@ func (a *Activities) clearWork(ctx context.Context, ref wire.BuildRef) error {
 		keys = append(keys, at.Key)
 	}
 	return a.Bucket.Delete(ctx, keys...)
+}
+
+// A PreviewTask is a task of a preview with its candidates, judged and merged.
+type PreviewTask struct {
+	Task       datasets.Task        `json:"task"`
+	Candidates []datasets.Candidate `json:"candidates"` // messages: the prompt and, last, the answer
+}
+
+// preview keeps the sample's tasks for whoever asked for them, and publishes
+// nothing.
+func (s *seal) preview(ctx context.Context) (*wire.BuildOutput, error) {
+	cells, err := s.cells(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var tasks []PreviewTask
+	for r, err := range mergeCells(cells) {
+		if err != nil {
+			return nil, err
+		}
+		s.tally(&r)
+		restorePrompts(&r)
+		tasks = append(tasks, PreviewTask{r.Task, r.Candidates})
+	}
+	text, err := json.Marshal(tasks)
+	if err != nil {
+		return nil, err
+	}
+	key := stageKey(s.in.Dataset, s.in.BuildID, "preview", "tasks", text, ".json")
+	if _, err := objstore.CreateOrSame(ctx, s.a.Bucket, key, text); err != nil {
+		return nil, fmt.Errorf("write the preview: %w", err)
+	}
+	return &wire.BuildOutput{Dataset: s.in.Dataset, BuildID: s.in.BuildID, Preview: key, Stopped: sortedIDs(s.stopped)}, nil
+}
+
+func sortedIDs(m map[string]string) []string {
+	return slices.Sorted(maps.Keys(m))
 }
 
 // AbandonBuild records that a build ended without a version.

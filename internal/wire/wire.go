@@ -90,6 +90,9 @@ func BuildWorkflowID(dataset, recipeDigest, sourcesDigest string) string {
 	return "build/" + dataset + "/" + hex.EncodeToString(sum[:8])
 }
 
+// PreviewWorkflowID is the id of one preview.
+func PreviewWorkflowID(dataset, buildID string) string { return "preview/" + dataset + "/" + buildID }
+
 // StreamWorkflowID is the id of one teacher's stream in a build.
 func StreamWorkflowID(dataset, buildID, teacher string) string {
 	return "stream/" + dataset + "/" + buildID + "/" + teacher
@@ -115,6 +118,9 @@ type BuildRef struct {
 	BuildID       string `json:"build_id"`
 	RecipeDigest  string `json:"recipe_digest"`
 	SourcesDigest string `json:"sources_digest"`
+	// Preview is how many tasks go through all stages without being published;
+	// 0 is a build.
+	Preview int `json:"preview,omitempty"`
 }
 
 // BuildInput starts a Build. Carry is set when a build continues as new.
@@ -346,6 +352,7 @@ type BuildOutput struct {
 	Unchanged bool     `json:"unchanged"`
 	Gates     []string `json:"gates,omitempty"`   // gates that failed, so that nothing was published
 	Stopped   []string `json:"stopped,omitempty"` // teachers that could not be used
+	Preview   string   `json:"preview,omitempty"` // key of a preview's tasks
 }
 
 // Progress answers QueryProgress.
