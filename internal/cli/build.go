@@ -179,7 +179,7 @@ func (s *session) finish(ctx context.Context, r *run) error {
 	if err := s.app.printResult(result, s); err != nil {
 		return err
 	}
-	if err := s.lingering(ctx); err != nil {
+	if err := s.lingering(ctx, r.id); err != nil {
 		return err
 	}
 	return outcome(result)
@@ -237,14 +237,15 @@ func readResult(ctx context.Context, c *catalog.Catalog, dataset, buildID string
 }
 
 // lingering keeps the embedded services up for builds that other commands have
-// started on them.
-func (s *session) lingering(ctx context.Context) error {
+// started on them. The list of running builds lags behind, so the one that has
+// just ended here is left out of it.
+func (s *session) lingering(ctx context.Context, ended string) error {
 	if !s.owns() {
 		return nil
 	}
 	told := false
 	for {
-		n, err := s.runningBuilds(ctx)
+		n, err := s.runningBuilds(ctx, ended)
 		if err != nil || n == 0 {
 			return nil // what is left goes on with the next command
 		}
@@ -260,9 +261,9 @@ func (s *session) lingering(ctx context.Context) error {
 	}
 }
 
-func (s *session) runningBuilds(ctx context.Context) (int64, error) {
+func (s *session) runningBuilds(ctx context.Context, ended string) (int64, error) {
 	count, err := s.temporal.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{
-		Query: fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", wire.WorkflowBuild),
+		Query: fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running' AND WorkflowId != '%s'", wire.WorkflowBuild, ended),
 	})
 	if err != nil {
 		return 0, err
