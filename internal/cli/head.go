@@ -172,11 +172,13 @@ type entry struct {
 }
 
 const (
-	maxShown     = 2000 // characters of a text, unless --full
-	maxShownLine = 40   // lines of a text, unless --full
-	maxTurns     = 24   // messages of a row, unless --full
+	// Bounds of what is shown without --full.
+	maxShown     = 1500 // characters of a text
+	maxShownLine = 20   // lines of a text
+	maxTurns     = 24   // messages of a row
 	maxFact      = 200  // characters of a fact
-	indent       = 14
+
+	indent = 14
 )
 
 // print writes an entry. Everything in it is untrusted.

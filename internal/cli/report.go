@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -81,9 +82,10 @@ func (a *app) report(ctx context.Context, refs []string, file string) error {
 			fmt.Fprintln(a.out)
 		}
 		fmt.Fprintf(a.out, "%s\n\n", one.Ref)
-		if err := printComparison(a.out, one.Report, a.width()); err != nil {
+		if err := one.Report.Table(a.out, a.width()); err != nil {
 			return err
 		}
+		printNotes(a.out, one.Report, a.width())
 	}
 	return nil
 }
@@ -114,20 +116,20 @@ func readReport(ctx context.Context, b objstore.Bucket, m *catalog.Manifest) (*r
 	return &r, nil
 }
 
-// printComparison prints a comparison and how its figures were made.
-func printComparison(w io.Writer, r *report.Report, width int) error {
-	if err := r.Table(w, width); err != nil {
-		return err
-	}
+// printNotes says how the figures of a comparison were made.
+func printNotes(w io.Writer, r *report.Report, width int) {
 	for _, note := range r.Notes {
-		if _, err := fmt.Fprintf(w, "\nNote: %s", printable(note)); err != nil {
-			return err
-		}
-	}
-	if len(r.Notes) > 0 {
 		fmt.Fprintln(w)
+		line := "Note:"
+		for _, word := range strings.Fields(printable(note)) {
+			if utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
+				fmt.Fprintln(w, line)
+				line = "     "
+			}
+			line += " " + word
+		}
+		fmt.Fprintln(w, line)
 	}
-	return nil
 }
 
 // writeReport writes a comparison as its file's ending says, in one step.

@@ -82,7 +82,7 @@ func (a *app) show(ctx context.Context, ref string, f showFlags) error {
 	d.teachers()
 	if d.report != nil {
 		fmt.Fprintln(a.out)
-		if err := printComparison(a.out, d.report, a.width()); err != nil {
+		if err := d.report.Table(a.out, a.width()); err != nil {
 			return err
 		}
 	}
