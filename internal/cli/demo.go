@@ -81,7 +81,7 @@ func (a *app) demo(ctx context.Context, keep bool) error {
 		<-a.interrupted
 		return nil
 	}
-	if err := s.lingering(ctx); err != nil {
+	if err := s.lingering(ctx, run.id); err != nil {
 		return err
 	}
 	return outcome(result)
