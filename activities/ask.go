@@ -302,12 +302,3 @@ func (w *askWork) keepFailure(ctx context.Context, ask *asked, failure *teachers
 	}
 	return nil
 }
-
-// bounded cuts an error's text to what history and tables may hold.
-func bounded(s string) string {
-	const most = 1000
-	if len(s) > most {
-		return s[:most] + "…"
-	}
-	return s
-}

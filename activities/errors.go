@@ -3,6 +3,7 @@ package activities
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"go.temporal.io/sdk/temporal"
 
@@ -29,6 +30,9 @@ func badSource(format string, args ...any) error {
 	return &SourceError{fmt.Sprintf(format, args...)}
 }
 
+// mostFinal bounds an error's text in a workflow's history, in bytes.
+const mostFinal = 8 << 10
+
 // final turns the errors that no retry can mend into the application errors
 // that workflows know; others pass through and are retried.
 func final(err error) error {
@@ -36,9 +40,21 @@ func final(err error) error {
 	var sourceErr *SourceError
 	switch {
 	case errors.As(err, &recipeErr):
-		return temporal.NewNonRetryableApplicationError(recipeErr.Text, wire.ErrInvalidRecipe, nil)
+		return temporal.NewNonRetryableApplicationError(clipped(recipeErr.Text, mostFinal), wire.ErrInvalidRecipe, nil)
 	case errors.As(err, &sourceErr):
-		return temporal.NewNonRetryableApplicationError(sourceErr.Text, wire.ErrBadSource, nil)
+		return temporal.NewNonRetryableApplicationError(clipped(sourceErr.Text, mostFinal), wire.ErrBadSource, nil)
 	}
 	return err
+}
+
+// bounded cuts a text of an endpoint or of a file to what history and tables
+// may hold.
+func bounded(s string) string { return clipped(s, 1000) }
+
+// clipped cuts a text between two characters, at most so many bytes long.
+func clipped(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
 }

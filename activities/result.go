@@ -1,5 +1,10 @@
 package activities
 
+import (
+	"encoding/json"
+	"fmt"
+)
+
 // A BuildResult is what `build --json` ends with, and the result in the
 // build's record. Costs are at the recipe's prices.
 type BuildResult struct {
@@ -40,3 +45,41 @@ type TeacherResult struct {
 }
 
 const microsPerUSD = 1e6
+
+// Bounds of what a result spells out. It goes into the build's entry in the
+// catalog, which is small, and its summary into the workflow's history.
+const (
+	resultBytes   = 40 << 10
+	resultReasons = 100 // reject reasons; an endpoint's words are in some of them
+	resultGates   = 10
+	resultText    = 320 // bytes of one gate, or of why one teacher was given up
+	otherReasons  = "(other)"
+)
+
+// encode gives the result as JSON. What grows with the recipe or with an
+// endpoint's words is cut to what fits.
+func (r *BuildResult) encode() ([]byte, error) {
+	if n := len(r.Gates); n > resultGates {
+		r.Gates = append(r.Gates[:resultGates:resultGates], fmt.Sprintf("and %d more", n-resultGates))
+	}
+	for most := resultText; ; most /= 2 {
+		for id, why := range r.Stopped {
+			r.Stopped[id] = clipped(why, most)
+		}
+		for i := range r.Gates {
+			r.Gates[i] = clipped(r.Gates[i], most)
+		}
+		text, err := json.Marshal(r)
+		if err != nil || len(text) <= resultBytes || most <= 1 {
+			return text, err
+		}
+	}
+}
+
+// reject counts a reject reason; once there are many, further ones together.
+func (r *BuildResult) reject(reason string) {
+	if _, known := r.Rejected[reason]; !known && len(r.Rejected) >= resultReasons-1 {
+		reason = otherReasons
+	}
+	r.Rejected[reason]++
+}

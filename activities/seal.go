@@ -52,6 +52,11 @@ type seal struct {
 }
 
 func (s *seal) run(ctx context.Context) (*wire.BuildOutput, error) {
+	if s.in.Preview == 0 {
+		if out, err := s.ended(ctx); err != nil || out != nil {
+			return out, err
+		}
+	}
 	var err error
 	if s.rt, s.plan, err = s.a.planned(ctx, s.in.BuildRef, s.in.PlanKey); err != nil {
 		return nil, err
@@ -241,7 +246,7 @@ func (s *seal) tally(r *refinedTask) {
 			t.Accepted++
 		}
 		for _, reason := range c.RejectReasons {
-			s.result.Rejected[reason]++
+			s.result.reject(reason)
 		}
 		t.PromptTokens += number(c.PromptTokens)
 		t.CachedTokens += number(c.CachedTokens)

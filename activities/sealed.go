@@ -86,9 +86,26 @@ func (s *seal) putReports(ctx context.Context) ([]string, error) {
 	return keys, nil
 }
 
+// ended gives the summary of a build that an earlier attempt brought to its
+// end: its plan and shards may be gone by now. It is nil for any other build.
+func (s *seal) ended(ctx context.Context) (*wire.BuildOutput, error) {
+	in, err := s.a.Catalog.Build(ctx, s.in.Dataset, s.in.BuildID)
+	if errors.Is(err, catalog.ErrUnknown) || err == nil && in.State != catalog.BuildDone {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(in.Result, &s.result); err != nil {
+		return nil, fmt.Errorf("read the result of build %s: %w", s.in.BuildID, err)
+	}
+	s.clear(ctx)
+	return s.output(), nil
+}
+
 // end records the result, clears the build's work away and gives the summary.
 func (s *seal) end(ctx context.Context) (*wire.BuildOutput, error) {
-	text, err := json.Marshal(s.result)
+	text, err := s.result.encode()
 	if err != nil {
 		return nil, err
 	}
@@ -101,17 +118,21 @@ func (s *seal) end(ctx context.Context) (*wire.BuildOutput, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.clear(ctx)
+	return s.output(), nil
+}
+
+func (s *seal) clear(ctx context.Context) {
 	if err := s.a.clearWork(ctx, s.in.BuildRef); err != nil {
 		s.a.Log.Warn("the build's intermediate files were not removed; gc will", "build", s.in.BuildID, "error", err)
 	}
-	out := &wire.BuildOutput{
+}
+
+func (s *seal) output() *wire.BuildOutput {
+	return &wire.BuildOutput{
 		Dataset: s.in.Dataset, BuildID: s.in.BuildID, Version: s.result.Version, Unchanged: s.result.Unchanged,
+		Gates: s.result.Gates, Stopped: sortedIDs(s.result.Stopped),
 	}
-	for _, g := range s.result.Gates {
-		out.Gates = append(out.Gates, bounded(g))
-	}
-	out.Stopped = sortedIDs(s.stopped)
-	return out, nil
 }
 
 // clearWork removes a finished build's intermediate files.

@@ -1,0 +1,107 @@
+package activities
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stillhouse-data/stillhouse/datasets"
+	"github.com/stillhouse-data/stillhouse/internal/wire"
+)
+
+// What endpoints say must not make a result that no entry holds: its build
+// would never end.
+func TestResultStaysSmall(t *testing.T) {
+	r := BuildResult{Rejected: map[string]int64{}, Rows: map[string]int64{}, Teachers: map[string]TeacherResult{}, Stopped: map[string]string{}}
+	for i := range wire.MaxTeachers {
+		id := fmt.Sprintf("%062d", i)
+		r.Teachers[id] = TeacherResult{Asks: 1e12, Answers: 1e12, PromptTokens: 1e15, CompletionTokens: 1e15, CostUSD: 1e9}
+		r.Stopped[id] = strings.Repeat("<é", 500)
+	}
+	for i := range 5000 {
+		r.Gates = append(r.Gates, strings.Repeat("<", 2000))
+		r.reject(fmt.Sprintf("finish:%040d", i))
+	}
+	r.reject("finish:" + strings.Repeat("0", 40))
+	text, err := r.encode()
+	if err != nil || len(text) > resultBytes {
+		t.Fatalf("%d bytes, %v", len(text), err)
+	}
+	back := fromJSON[BuildResult](t, text)
+	if len(back.Stopped) != wire.MaxTeachers || len(back.Rejected) != resultReasons || back.Rejected[otherReasons] != 5000-resultReasons+1 || back.Rejected["finish:"+strings.Repeat("0", 40)] != 2 {
+		t.Errorf("%d stopped, %d reasons, %d others", len(back.Stopped), len(back.Rejected), back.Rejected[otherReasons])
+	}
+	for _, why := range back.Stopped {
+		if !utf8.ValidString(why) || strings.Contains(why, "\uFFFD") || len(why) < 4 {
+			t.Fatalf("%q", why)
+		}
+	}
+	out, err := json.Marshal((&seal{result: back}).output())
+	if err != nil || len(out) > wire.MaxPayload {
+		t.Errorf("a summary of %d bytes, %v", len(out), err)
+	}
+}
+
+func TestGates(t *testing.T) {
+	w := newWorld(t)
+	recordedSums(w, 30)
+	// Of 30, 6 are wrong of a, 10 of b: 44 of 60 pass, 22 of 30 in either domain or so.
+	for gates, want := range map[string]string{
+		"{min_rows: 50}": "",
+		"{min_rows: 61}": "min_rows: 56 rows, and at least 61 are wanted",
+		"{min_pass_rate: {math: 0.7, sums: 0.7}}":       "",
+		"{min_pass_rate: {sums: 0.9, math: 0.9}}":       "min_pass_rate: 73.3 % of domain math pass, and at least 90.0 % are wanted|min_pass_rate: 73.3 % of domain sums pass, and at least 90.0 % are wanted",
+		"{min_pass_rate: {algebra: 0.1}}":               "min_pass_rate: nothing was judged in domain algebra",
+		"{max_cost_usd: 0}":                             "",
+		"{min_rows: 100, min_pass_rate: {math: 0.999}}": "min_rows: 56 rows, and at least 100 are wanted|min_pass_rate: 73.3 % of domain math pass, and at least 99.9 % are wanted",
+	} {
+		name := fmt.Sprintf("gate%d", w.builds)
+		recipe := strings.Replace(recordedSumsRecipe, "name: sums", "name: "+name, 1) + "gates: " + gates + "\n"
+		out, result := w.build(recipe)
+		if got := strings.Join(out.Gates, "|"); got != want || strings.Join(result.Gates, "|") != want {
+			t.Errorf("%s: %q, want %q", gates, got, want)
+		}
+		if published := w.versions(name); published > 0 != (want == "") || (out.Version > 0) != (want == "") {
+			t.Errorf("%s: %d versions, %+v", gates, published, out)
+		}
+	}
+}
+
+func TestNothingAcceptedPublishesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.file("sums.jsonl", `{"question":"1+1=","gold":"2","domain":"math","a":"A: 3","b":"A: 4"}`+"\n")
+	out, result := w.build(recordedSumsRecipe)
+	if out.Version != 0 || len(out.Gates) != 1 || w.versions("sums") != 0 || result.Manifest != "" || result.Candidates != 4 {
+		t.Errorf("%+v %+v", out, result)
+	}
+	in, err := w.a.Catalog.Build(t.Context(), "sums", out.BuildID)
+	if err != nil || in.Live() || in.Reason != out.Gates[0] {
+		t.Errorf("%+v %v", in, err)
+	}
+}
+
+// The words with which a teacher was given up come from its candidates.
+func TestStoppedTeachersSayWhy(t *testing.T) {
+	s := &seal{in: wire.SealInput{Streams: []wire.StreamSummary{
+		{Teacher: "auth", Stopped: &wire.TeacherFailed{Class: "auth"}},
+		{Teacher: "gone", Stopped: &wire.TeacherFailed{Class: classUnreachable}},
+		{Teacher: "silent", Stopped: &wire.TeacherFailed{Class: "quota"}},
+		{Teacher: "fine"},
+	}}}
+	r := parsed(t, "name: x\nprompts: [{path: x.jsonl}]\nteachers: [{model: m, base_url: http://localhost/v1}]\n")
+	s.rt, s.plan = &runtime{recipe: r}, &Plan{}
+	s.begin()
+	failed := func(teacher, class, text string) datasets.Candidate {
+		return datasets.Candidate{Teacher: teacher, Error: &class, ErrorText: &text}
+	}
+	s.tally(&refinedTask{Candidates: []datasets.Candidate{
+		failed("auth", "network", "not this one"), failed("auth", "auth", "wrong key"), failed("auth", "auth", "the second is not needed"),
+		failed("gone", "network", "connection refused"), failed("fine", "auth", "nobody gave it up"), failed("silent", classNotAsked, "x"),
+	}})
+	want := map[string]string{"auth": "wrong key", "gone": "connection refused", "silent": "quota"}
+	if fmt.Sprint(s.result.Stopped) != fmt.Sprint(want) {
+		t.Errorf("%v, want %v", s.result.Stopped, want)
+	}
+}
