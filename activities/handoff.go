@@ -10,6 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"go.temporal.io/sdk/temporal"
+
 	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/datasets/catalog"
 	"github.com/stillhouse-data/stillhouse/datasets/views"
@@ -251,10 +253,12 @@ func (a *Activities) followTraining(ctx context.Context, in wire.HandOffInput, p
 		note(string(state.Phase))
 		select {
 		case <-ctx.Done():
-			// Cancelling the hand-off cancels the launch; a worker that stops
-			// leaves it running and finds it again.
-			if err := l.Cancel(context.WithoutCancel(ctx), ref); err != nil {
-				a.Log.Warn("the launch was not cancelled", "launch", p.LaunchID, "error", err)
+			// Cancelling the hand-off cancels the launch. A worker that stops,
+			// or has lost its server, leaves it running and finds it again.
+			if temporal.IsCanceledError(context.Cause(ctx)) {
+				if err := l.Cancel(context.WithoutCancel(ctx), ref); err != nil {
+					a.Log.Warn("the launch was not cancelled", "launch", p.LaunchID, "error", err)
+				}
 			}
 			return nil, ctx.Err()
 		case <-a.Stopping:
@@ -264,26 +268,33 @@ func (a *Activities) followTraining(ctx context.Context, in wire.HandOffInput, p
 	}
 }
 
-// A trainingRecord is result.json in the store: what the launcher knows, with
-// what the launch said of itself.
-type trainingRecord struct {
-	APIVersion string       `json:"apiVersion"`
-	LaunchID   string       `json:"launch_id"`
-	State      launch.State `json:"state"`
-}
+// stateFile holds what the launcher knows of a launch that has ended, beside
+// result.json, which is what the launch says of itself.
+const stateFile = "state.json"
 
 func (a *Activities) recordTraining(ctx context.Context, p wire.HandOffPrepared, state launch.State) (*wire.HandOffOutput, error) {
-	text, err := json.MarshalIndent(trainingRecord{training.APIVersion, p.LaunchID, state}, "", "  ")
-	if err != nil {
-		return nil, err
-	}
-	key := training.Key(p.LaunchID, training.ResultFile)
-	if _, err := objstore.PutBytes(ctx, a.Bucket, key, text, objstore.PutOptions{ContentType: "application/json"}); err != nil {
-		return nil, fmt.Errorf("record the training's end: %w", err)
-	}
-	out := &wire.HandOffOutput{LaunchID: p.LaunchID, State: string(state.Phase), Result: key, Text: bounded(state.Reason)}
+	out := &wire.HandOffOutput{LaunchID: p.LaunchID, State: string(state.Phase), Text: bounded(state.Reason)}
 	if state.ExitCode != nil {
 		out.ExitCode = *state.ExitCode
 	}
-	return out, nil
+	if state.Result != nil {
+		out.Result = training.Key(p.LaunchID, training.ResultFile)
+		if err := a.putRecord(ctx, out.Result, state.Result); err != nil {
+			return nil, err
+		}
+	}
+	out.Record = training.Key(p.LaunchID, stateFile)
+	state.Result = nil
+	return out, a.putRecord(ctx, out.Record, state)
+}
+
+func (a *Activities) putRecord(ctx context.Context, key string, v any) error {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	if _, err := objstore.PutBytes(ctx, a.Bucket, key, text, objstore.PutOptions{ContentType: "application/json"}); err != nil {
+		return fmt.Errorf("record the training's end: %w", err)
+	}
+	return nil
 }

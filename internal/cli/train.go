@@ -119,7 +119,7 @@ func (a *app) train(ctx context.Context, ref string, command []string, f trainFl
 			return err
 		}
 	} else {
-		fmt.Fprintf(a.out, "launch    %s\nstate     %s\nrecord    %s\n", out.LaunchID, out.State, out.Result)
+		fmt.Fprintf(a.out, "launch    %s\nstate     %s\nrecord    %s\n", out.LaunchID, out.State, out.Record)
 		if out.Text != "" {
 			fmt.Fprintf(a.out, "reason    %s\n", printable(out.Text))
 		}

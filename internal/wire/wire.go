@@ -9,6 +9,8 @@ package wire
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 )
@@ -314,11 +316,12 @@ func (c *RefineCounts) Add(o RefineCounts) {
 	c.Candidates += o.Candidates
 	c.Accepted += o.Accepted
 	c.Selected += o.Selected
-	for id, share := range o.Teachers {
+	// In a fixed order: this runs in workflow code.
+	for _, id := range slices.Sorted(maps.Keys(o.Teachers)) {
 		if c.Teachers == nil {
 			c.Teachers = map[string]Share{}
 		}
-		s := c.Teachers[id]
+		s, share := c.Teachers[id], o.Teachers[id]
 		s.Of += share.Of
 		s.Accepted += share.Accepted
 		c.Teachers[id] = s
@@ -414,7 +417,8 @@ type HandOffOutput struct {
 	LaunchID string `json:"launch_id"`
 	State    string `json:"state"`
 	ExitCode int    `json:"exit_code"`
-	Result   string `json:"result,omitempty"` // key of result.json
+	Record   string `json:"record"`           // key of what the launcher knows
+	Result   string `json:"result,omitempty"` // key of what the launch said of itself
 	Text     string `json:"text,omitempty"`
 }
 
