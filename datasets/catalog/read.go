@@ -46,7 +46,7 @@ func readFile[T any](ctx context.Context, c *Catalog, ref FileRef, yield func(T,
 		return false, err
 	}
 	defer func() { err = errors.Join(err, local.Close()) }()
-	r, err := parquetio.Open[T](local, ref.Bytes)
+	r, err := parquetio.OpenTrusted[T](local, ref.Bytes)
 	if err != nil {
 		return false, err
 	}
@@ -74,7 +74,7 @@ func Head[T any](ctx context.Context, c *Catalog, m *Manifest, table string) ite
 	return func(yield func(T, error) bool) {
 		var zero T
 		for _, ref := range m.TableFiles(table) {
-			r, err := parquetio.Open[T](objstore.NewReaderAt(ctx, c.bucket, ref.Key, ref.Bytes), ref.Bytes)
+			r, err := parquetio.OpenTrusted[T](objstore.NewReaderAt(ctx, c.bucket, ref.Key, ref.Bytes), ref.Bytes)
 			if err != nil {
 				yield(zero, fmt.Errorf("read table %s of %s: %s: %w", table, m.Dataset, ref.Key, err))
 				return

@@ -20,7 +20,7 @@ const maxPageBytes = 256 << 20
 // tries them for data pages alone, so it looks for what they do not cover: a
 // dictionary that lost a bit would change every row that refers to the value,
 // a header that lost one ends a column early and the next one is read in its
-// place. It also refuses pages that claim to need more memory than they may.
+// place. It also refuses pages that would need more memory than they may.
 func checkPages(file *parquet.File, group int) (err error) {
 	defer guard(&err)
 	rows := file.Metadata().RowGroups[group].NumRows
@@ -43,28 +43,26 @@ func checkColumn(file *parquet.File, chunk *format.ColumnMetaData, rows int64) e
 	var values, pageRows int64
 	allV2 := true
 	in := io.NewSectionReader(file, at, size)
-	buffer := bufio.NewReaderSize(in, 512)
 	for pos := int64(0); pos < size && values < chunk.NumValues; {
-		if _, err := in.Seek(pos, io.SeekStart); err != nil {
-			return err
-		}
-		buffer.Reset(in)
-		header, n, err := readHeader(buffer)
+		header, n, err := readHeader(in, pos, size-pos)
 		if err != nil {
-			return damaged(err)
+			return err
 		}
 		body := int64(header.CompressedPageSize)
 		switch {
 		case body < 0 || header.UncompressedPageSize < 0 || body > size-pos-n:
 			return fmt.Errorf("%w: a page of %d bytes ends outside of its column", ErrDamaged, body)
-		case header.UncompressedPageSize > maxPageBytes:
+		case header.UncompressedPageSize > maxPageBytes || body > maxPageBytes:
 			return fmt.Errorf("%w: a page of %d bytes is larger than the %d that are read", ErrDamaged, header.UncompressedPageSize, maxPageBytes)
 		}
+		page := make([]byte, body)
+		if _, err := in.ReadAt(page, pos+n); err != nil {
+			return damaged(err)
+		}
+		if err := checkPage(header, chunk.Codec, page); err != nil {
+			return err
+		}
 		switch header.Type {
-		case format.DictionaryPage:
-			if err := checkSum(io.NewSectionReader(in, pos+n, body), header.CRC); err != nil {
-				return err
-			}
 		case format.DataPageV2:
 			values += int64(header.DataPageHeaderV2.V.NumValues)
 			pageRows += int64(header.DataPageHeaderV2.V.NumRows)
@@ -84,46 +82,34 @@ func checkColumn(file *parquet.File, chunk *format.ColumnMetaData, rows int64) e
 }
 
 // readHeader decodes a page header and counts its bytes.
-func readHeader(in *bufio.Reader) (*format.PageHeader, int64, error) {
+func readHeader(column io.ReaderAt, pos, left int64) (*format.PageHeader, int64, error) {
+	const usual = 256 // bytes; longer ones are read on
+	n, err := scanThrift(bufio.NewReaderSize(io.NewSectionReader(column, pos, left), usual), left)
+	if err != nil {
+		return nil, 0, err
+	}
 	var header format.PageHeader
 	var protocol thrift.CompactProtocol
-	counted := &countingReader{r: in}
-	err := thrift.NewDecoder(protocol.NewReader(counted)).Decode(&header)
-	return &header, counted.n, err
+	in := bufio.NewReaderSize(io.NewSectionReader(column, pos, n), usual)
+	return &header, n, damaged(thrift.NewDecoder(protocol.NewReader(in)).Decode(&header))
 }
 
-// checkSum holds a page to its checksum; 0 says that its writer gave none.
-func checkSum(body io.Reader, want int32) error {
-	if want == 0 {
-		return nil
+// checkPage holds one page to its checksum, where it has one, and to a size
+// that memory has room for.
+func checkPage(header *format.PageHeader, codec format.CompressionCodec, page []byte) error {
+	if header.CRC != 0 && crc32.ChecksumIEEE(page) != uint32(header.CRC) {
+		return fmt.Errorf("%w: checksum mismatch", ErrDamaged)
 	}
-	sum := crc32.NewIEEE()
-	if _, err := io.Copy(sum, body); err != nil {
-		return damaged(err)
+	size := int(header.UncompressedPageSize)
+	if v2 := header.DataPageHeaderV2; header.Type == format.DataPageV2 && v2.Valid {
+		levels := int64(v2.V.RepetitionLevelsByteLength) + int64(v2.V.DefinitionLevelsByteLength)
+		if v2.V.RepetitionLevelsByteLength < 0 || v2.V.DefinitionLevelsByteLength < 0 || levels > int64(len(page)) || levels > int64(size) {
+			return fmt.Errorf("%w: the levels of a page are longer than the page", ErrDamaged)
+		}
+		page, size = page[levels:], size-int(levels) // the levels are never compressed
+		if v2.V.IsCompressed.Valid && !v2.V.IsCompressed.V || len(page) == 0 {
+			return nil
+		}
 	}
-	if sum.Sum32() != uint32(want) {
-		return fmt.Errorf("%w: checksum mismatch in the dictionary", ErrDamaged)
-	}
-	return nil
-}
-
-// A countingReader counts what is read of a header. It offers ReadByte, so that
-// the decoder reads no further than the header.
-type countingReader struct {
-	r *bufio.Reader
-	n int64
-}
-
-func (c *countingReader) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	c.n += int64(n)
-	return n, err
-}
-
-func (c *countingReader) ReadByte() (byte, error) {
-	b, err := c.r.ReadByte()
-	if err == nil {
-		c.n++
-	}
-	return b, err
+	return checkExpansion(codec, page, size)
 }

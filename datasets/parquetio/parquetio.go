@@ -23,6 +23,7 @@
 package parquetio
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -98,7 +99,6 @@ func guard(err *error) {
 func openFile(reader io.ReaderAt, size int64) (f *parquet.File, err error) {
 	defer guard(&err)
 	r := markedReaderAt{reader, size}
-	// The library allocates what the footer's length field says.
 	var tail [8]byte
 	if size < 12 {
 		return nil, fmt.Errorf("%w: %d bytes are too few to be a Parquet file", ErrDamaged, size)
@@ -112,8 +112,11 @@ func openFile(reader io.ReaderAt, size int64) (f *parquet.File, err error) {
 		return nil, fmt.Errorf("%w: the file is encrypted", ErrSchema)
 	case magic != "PAR1":
 		return nil, fmt.Errorf("%w: it does not end with PAR1; it is cut short or is no Parquet file", ErrDamaged)
-	case n > size-12:
+	case n > size-12 || n > maxFooterBytes:
 		return nil, fmt.Errorf("%w: the footer would be %d bytes in a file of %d", ErrDamaged, n, size)
+	}
+	if _, err := scanThrift(bufio.NewReader(io.NewSectionReader(r, size-8-n, n)), n); err != nil {
+		return nil, fmt.Errorf("footer: %w", err)
 	}
 	f, err = parquet.OpenFile(r, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	if err != nil {

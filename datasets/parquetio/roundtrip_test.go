@@ -96,6 +96,26 @@ func TestAnyRowsRoundTrip(t *testing.T) {
 	})
 }
 
+// A column that is declared an enum and is none outgrows its dictionary in the
+// middle of a row group.
+func TestADictionaryThatOverflowsLosesNothing(t *testing.T) {
+	rows := many(6000)
+	for i := range rows {
+		own := strings.Repeat(rows[i].PromptID, 1+i%8)
+		rows[i].Teacher, rows[i].Messages[i%2].Role = own, own
+		if i%3 > 0 {
+			rows[i].Verdict = &own
+		}
+	}
+	got, err := read[datasets.Row](write(t, rows, parquetio.Options{RowGroupRows: 2500}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(rows, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestEveryTableRoundTripsAnEmptyFile(t *testing.T) {
 	empty[datasets.Row](t)
 	empty[datasets.Pair](t)

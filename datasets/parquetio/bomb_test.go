@@ -1,0 +1,117 @@
+package parquetio
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress"
+	"github.com/parquet-go/parquet-go/format"
+)
+
+// zstdBomb is a frame without a content size whose blocks are one byte each in
+// the file and 128 KiB in memory.
+func zstdBomb(blocks int) []byte {
+	b := []byte{0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x58}
+	for i := range blocks {
+		header := 128<<10<<3 | 1<<1
+		if i == blocks-1 {
+			header |= 1
+		}
+		b = append(b, byte(header), byte(header>>8), byte(header>>16), 'a')
+	}
+	return b
+}
+
+func TestPagesThatExpandWithoutBoundsAreRefused(t *testing.T) {
+	for name, tc := range map[string]struct {
+		codec format.CompressionCodec
+		body  []byte
+	}{
+		"zstd":             {format.Zstd, zstdBomb(maxPageBytes/(128<<10) + 1)},
+		"zstd, two frames": {format.Zstd, append(zstdBomb(1100), zstdBomb(1100)...)},
+		"zstd, a content size": {format.Zstd, binary.LittleEndian.AppendUint64(
+			[]byte{0x28, 0xb5, 0x2f, 0xfd, 0xe0}, maxPageBytes+1)},
+		"zstd, cut":  {format.Zstd, zstdBomb(3)[:12]},
+		"snappy":     {format.Snappy, binary.AppendUvarint(nil, maxPageBytes+1)},
+		"lz4 rubble": {format.Lz4Raw, []byte{0x0f, 0xff, 0xff, 0xff}},
+		"no gzip":    {format.Gzip, []byte("no gzip")},
+		"no brotli":  {format.Brotli, []byte("no brotli")},
+	} {
+		if err := checkExpansion(tc.codec, tc.body, 100); !errors.Is(err, ErrDamaged) {
+			t.Errorf("%s: got %v, want ErrDamaged", name, err)
+		}
+	}
+}
+
+func TestZstdPagesOfEveryShapePass(t *testing.T) {
+	for _, options := range [][]zstd.EOption{nil, {zstd.WithSingleSegment(true)}, {zstd.WithEncoderCRC(false)}, {zstd.WithEncoderLevel(zstd.SpeedBestCompression)}} {
+		w, err := zstd.NewWriter(nil, options...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range []int{0, 1, 300, 1 << 20} {
+			for _, s := range []string{strings.Repeat("a", n), fmt.Sprint(make([]int, n/2))} {
+				var stream bytes.Buffer
+				w.Reset(&stream)
+				if _, err := w.Write([]byte(s)); err != nil {
+					t.Fatal(err)
+				}
+				if err := w.Close(); err != nil {
+					t.Fatal(err)
+				}
+				for kind, body := range map[string][]byte{"whole": w.EncodeAll([]byte(s), nil), "stream": stream.Bytes()} {
+					if err := checkZstd(body); err != nil {
+						t.Errorf("%s, %d bytes: %v", kind, len(s), err)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Files of others come in every compression and both versions of pages.
+func TestEveryCompressionIsRead(t *testing.T) {
+	type row struct {
+		Text string   `parquet:"text"`
+		List []string `parquet:"list,list,optional"`
+	}
+	for name, codec := range map[string]compress.Codec{
+		"none": &parquet.Uncompressed, "snappy": &parquet.Snappy, "gzip": &parquet.Gzip,
+		"brotli": &parquet.Brotli, "zstd": &parquet.Zstd, "lz4": &parquet.Lz4Raw,
+	} {
+		for version := 1; version <= 2; version++ {
+			var buf bytes.Buffer
+			w := parquet.NewGenericWriter[row](&buf, parquet.Compression(codec), parquet.DataPageVersion(version))
+			rows := make([]row, 500)
+			for i := range rows {
+				rows[i] = row{Text: strings.Repeat(fmt.Sprint(i), 30), List: []string{"x", fmt.Sprint(i)}}
+			}
+			if _, err := w.Write(rows); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Close(); err != nil {
+				t.Fatal(err)
+			}
+			n := 0
+			for m, err := range Maps(context.Background(), bytes.NewReader(buf.Bytes()), int64(buf.Len())) {
+				if err != nil {
+					t.Fatalf("%s, pages of version %d: %v", name, version, err)
+				}
+				if m["text"] != rows[n].Text {
+					t.Fatalf("%s: row %d is %v", name, n, m)
+				}
+				n++
+			}
+			if n != len(rows) {
+				t.Errorf("%s: %d rows", name, n)
+			}
+		}
+	}
+}
