@@ -162,7 +162,7 @@ func (v *progressView) teacherLine(p *wire.Progress, t *wire.TeacherStatus, name
 	line := fmt.Sprintf("%-*s %s%s %s/%s", name, clip(printable(t.ID), name),
 		strings.Repeat("█", filled), strings.Repeat("░", barWidth-filled), grouped(done), grouped(t.Total))
 	line += fmt.Sprintf("  %5.1f/s %s tok/s", answers, grouped(int64(tokens)))
-	if s, ok := p.Refined.Teachers[t.ID]; ok && s.Of > 0 {
+	if s := p.Refined.Share(t.ID); s.Of > 0 {
 		line += "  " + share(s.Accepted, s.Of) + " ok"
 	}
 	if t.Counts.CachedTokens > 0 {

@@ -9,8 +9,6 @@ package wire
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 )
@@ -287,27 +285,47 @@ type RefineCounts struct {
 	Candidates int64 `json:"candidates"`
 	Accepted   int64 `json:"accepted"`
 	Selected   int64 `json:"selected"`
-	// Teachers counts candidates and accepted ones by teacher.
-	Teachers map[string]Share `json:"teachers,omitempty"`
+	// Teachers counts candidates and accepted ones by teacher, in the order in
+	// which they were first counted: a list, because workflow code may not walk
+	// over a map.
+	Teachers []Share `json:"teachers,omitempty"`
 }
 
-// A Share is how many of some candidates are accepted.
+// A Share is how many of a teacher's candidates are accepted.
 type Share struct {
-	Of       int64 `json:"of"`
-	Accepted int64 `json:"ok"`
+	Teacher  string `json:"id"`
+	Of       int64  `json:"of"`
+	Accepted int64  `json:"ok"`
+}
+
+// Share is the share of one teacher.
+func (c *RefineCounts) Share(teacher string) Share {
+	for _, s := range c.Teachers {
+		if s.Teacher == teacher {
+			return s
+		}
+	}
+	return Share{Teacher: teacher}
 }
 
 // Count adds one candidate of a teacher.
 func (c *RefineCounts) Count(teacher string, accepted bool) {
-	if c.Teachers == nil {
-		c.Teachers = map[string]Share{}
-	}
-	s := c.Teachers[teacher]
-	s.Of++
+	s := Share{Teacher: teacher, Of: 1}
 	if accepted {
-		s.Accepted++
+		s.Accepted = 1
 	}
-	c.Teachers[teacher] = s
+	c.add(s)
+}
+
+func (c *RefineCounts) add(s Share) {
+	for i := range c.Teachers {
+		if c.Teachers[i].Teacher == s.Teacher {
+			c.Teachers[i].Of += s.Of
+			c.Teachers[i].Accepted += s.Accepted
+			return
+		}
+	}
+	c.Teachers = append(c.Teachers, s)
 }
 
 // Add adds o to c.
@@ -316,15 +334,8 @@ func (c *RefineCounts) Add(o RefineCounts) {
 	c.Candidates += o.Candidates
 	c.Accepted += o.Accepted
 	c.Selected += o.Selected
-	// In a fixed order: this runs in workflow code.
-	for _, id := range slices.Sorted(maps.Keys(o.Teachers)) {
-		if c.Teachers == nil {
-			c.Teachers = map[string]Share{}
-		}
-		s, share := c.Teachers[id], o.Teachers[id]
-		s.Of += share.Of
-		s.Accepted += share.Accepted
-		c.Teachers[id] = s
+	for _, s := range o.Teachers {
+		c.add(s)
 	}
 }
 
