@@ -95,6 +95,9 @@ func (a *app) show(ctx context.Context, ref string, f showFlags) error {
 	return nil
 }
 
+// maxSources is how many source files are listed.
+const maxSources = 10
+
 // A description is a version on its way to the terminal.
 type description struct {
 	version  catalog.Version
@@ -107,7 +110,7 @@ type description struct {
 // line prints a name and what it is; an empty value prints nothing.
 func (d *description) line(name, format string, args ...any) {
 	if text := fmt.Sprintf(format, args...); text != "" {
-		fmt.Fprintf(d.out, "%-11s %s\n", name, printable(text))
+		fmt.Fprintf(d.out, "%-11s %s\n", name, oneLine(text))
 	}
 }
 
@@ -124,6 +127,10 @@ func (d *description) lineage() {
 	d.line("recipe", "sha256:%s", m.RecipeDigest)
 	d.line("manifest", "sha256:%s", v.ManifestSHA256)
 	for i, s := range m.Sources {
+		if i == maxSources {
+			d.line("", "and %d more files; --json lists all", len(m.Sources)-i)
+			break
+		}
 		name := "sources"
 		if i > 0 {
 			name = ""

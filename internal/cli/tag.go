@@ -65,18 +65,13 @@ func (a *app) writeStore(ctx context.Context) (objstore.Bucket, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	lock, err := h.Lock()
-	var locked *home.ErrLocked
+	lock, running, err := takeOrFind(ctx, h)
 	switch {
-	case errors.As(err, &locked):
-		e, err := h.ReadEndpoints(ctx)
-		if err != nil {
-			return nil, nil, &codedError{exitUnreachable, err.Error()}
-		}
-		b, err := openEmbeddedStore(ctx, e)
-		return b, func() {}, err
 	case err != nil:
 		return nil, nil, err
+	case running != nil:
+		b, err := openEmbeddedStore(ctx, running)
+		return b, func() {}, err
 	case a.embedded == nil:
 		return nil, nil, errors.Join(usage("this binary carries no embedded store to write to; name a store with --store"), lock.Unlock())
 	}
@@ -92,6 +87,28 @@ func (a *app) writeStore(ctx context.Context) (objstore.Bucket, func(), error) {
 		return nil, nil, err
 	}
 	return b, s.close, nil
+}
+
+// takeOrFind locks a home, or finds the services of the process that holds it.
+// A holder that ends meanwhile, such as another tag, leaves the home to us.
+func takeOrFind(ctx context.Context, h *home.Home) (*home.Lock, *home.Endpoints, error) {
+	const tries = 10
+	var locked *home.ErrLocked
+	var err error
+	for range tries {
+		var lock *home.Lock
+		if lock, err = h.Lock(); !errors.As(err, &locked) {
+			return lock, nil, err
+		}
+		e, notFound := h.ReadEndpoints(ctx)
+		if notFound == nil {
+			return nil, e, nil
+		}
+		if !errors.Is(notFound, home.ErrNotRunning) {
+			return nil, nil, &codedError{exitUnreachable, notFound.Error()}
+		}
+	}
+	return nil, nil, err
 }
 
 // openEmbeddedStore opens the store of running embedded services.
