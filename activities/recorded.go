@@ -84,8 +84,12 @@ func (w *importWork) records(ctx context.Context, files []sources.File, mapper *
 					w.bad++
 					continue
 				}
+				var fileError *sources.FileError
+				if errors.As(err, &fileError) {
+					err = badSource("teacher %s: %v", w.teacher.spec.ID, err)
+				}
 				if err != nil {
-					yield(nil, fmt.Errorf("read %s: %w", f.Name, err))
+					yield(nil, err)
 					return
 				}
 				for i := range list {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -38,12 +39,13 @@ type Submission struct {
 	Uploaded      int64 // bytes that were not there yet
 }
 
-// FindSources lists the files that r names, without their digests.
+// FindSources lists the files that r names. Where some cannot be used, the
+// error is a [recipe.Error] at the place of the path.
 func FindSources(ctx context.Context, r *recipe.Recipe, f sources.Finder) (prompts [][]sources.File, recorded map[string][]sources.File, err error) {
 	for i := range r.Prompts {
 		files, err := f.Find(ctx, r.Prompts[i].Path)
 		if err != nil {
-			return nil, nil, fmt.Errorf("prompts[%d].path: %w", i, err)
+			return nil, nil, atPath(r, fmt.Sprintf("prompts[%d].path", i), err)
 		}
 		prompts = append(prompts, files)
 	}
@@ -55,11 +57,22 @@ func FindSources(ctx context.Context, r *recipe.Recipe, f sources.Finder) (promp
 		}
 		files, err := f.Find(ctx, t.Path)
 		if err != nil {
-			return nil, nil, fmt.Errorf("teacher %s: path: %w", t.ID, err)
+			return nil, nil, atPath(r, fmt.Sprintf("teachers[%d].path", i), err)
 		}
 		recorded[t.ID] = files
 	}
 	return prompts, recorded, nil
+}
+
+// atPath puts a fault of files at the place that names them. A store that
+// cannot be reached is no fault of the recipe.
+func atPath(r *recipe.Recipe, path string, err error) error {
+	var file *sources.FileError
+	var source *SourceError
+	if errors.As(err, &file) || errors.As(err, &source) {
+		return r.ErrorAt(path, err.Error(), "")
+	}
+	return fmt.Errorf("%s: %w", path, err)
 }
 
 // Submit uploads the recipe and every local file that it names, by digest, so

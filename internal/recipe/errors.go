@@ -16,7 +16,12 @@ type Error struct {
 	Path string // such as teachers[0].base_url; "" for the file as a whole
 	Msg  string // what is wrong
 	Hint string // what to do about it
+
+	cause error // the system's, where the file cannot be read
 }
+
+// Unwrap gives the system's error where the file could not be read.
+func (e *Error) Unwrap() error { return e.cause }
 
 // Error gives file:line:column: path: what is wrong; what to do.
 func (e *Error) Error() string {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -27,19 +28,46 @@ const (
 	maxFault = 50      // faults that are reported
 )
 
-// Load reads a recipe from a file. The error is an [Errors], or says that the
-// file cannot be read.
+// Load reads a recipe from a file. The error is an [Errors].
 func Load(path string) (*Recipe, error) {
-	f, err := os.Open(path)
+	data, err := read(path)
 	if err != nil {
-		return nil, fmt.Errorf("read recipe: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("read recipe: %w", err)
+		return nil, Errors{unreadable(path, err)}
 	}
 	return Parse(path, data)
+}
+
+func read(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() { // opening a pipe would wait for its writer
+		return nil, errNoFile
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxFile+1))
+}
+
+var errNoFile = errors.New("is a folder or a device, want a recipe file")
+
+// unreadable says why a recipe cannot be read.
+func unreadable(path string, err error) *Error {
+	e := &Error{File: path, Msg: "cannot be read", Hint: "check that it is a file that you may read", cause: err}
+	var system *fs.PathError
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		e.Msg, e.Hint = "there is no such recipe", "check the path, or make a recipe with: stillhouse init"
+	case errors.Is(err, errNoFile):
+		e.Msg, e.Hint = err.Error(), "name the .yaml file"
+	case errors.As(err, &system):
+		e.Msg += ": " + system.Err.Error()
+	}
+	return e
 }
 
 // Parse reads a recipe from its bytes; name is the file's name for messages,

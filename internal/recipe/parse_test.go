@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -133,11 +134,23 @@ func readFile(t testing.TB, name string) []byte {
 }
 
 func TestLoadErrors(t *testing.T) {
-	if _, err := Load(filepath.Join(t.TempDir(), "none.yaml")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("error %v, want one of a missing file", err)
+	dir := t.TempDir()
+	if err := syscall.Mkfifo(filepath.Join(dir, "pipe.yaml"), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	if _, err := Load(t.TempDir()); err == nil {
-		t.Error("a folder is read as a recipe")
+	for name, want := range map[string]string{
+		"none.yaml": "/none.yaml: there is no such recipe; check the path, or make a recipe with: stillhouse init",
+		".":         ": is a folder or a device, want a recipe file; name the .yaml file",
+		"pipe.yaml": "/pipe.yaml: is a folder or a device, want a recipe file; name the .yaml file",
+	} {
+		_, err := Load(filepath.Join(dir, name))
+		var faults Errors
+		if !errors.As(err, &faults) || err.Error() != dir+want {
+			t.Errorf("%s: %v, want %s", name, err, want)
+		}
+		if errors.Is(err, os.ErrNotExist) != (name == "none.yaml") {
+			t.Errorf("%s: %v hides the cause", name, err)
+		}
 	}
 }
 

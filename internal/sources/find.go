@@ -34,7 +34,8 @@ type Finder struct {
 // by path, each with its size and digest. In a glob, * and ? stay within one
 // folder, ** crosses them and [ab] is a set. A folder means every file in it,
 // at any depth, that has a known format; hidden files are left out. It fails
-// where nothing matches, and where a file is empty or of no known format.
+// with a *[FileError] where nothing matches, and where a file is empty, of no
+// known format or not to be read.
 func (f Finder) Find(ctx context.Context, pattern string) ([]File, error) {
 	if strings.Contains(pattern, "://") {
 		return f.remote(ctx, pattern)
@@ -44,11 +45,11 @@ func (f Finder) Find(ctx context.Context, pattern string) ([]File, error) {
 		path = filepath.Join(f.Dir, path)
 	}
 	paths, err := match(path)
-	if err != nil {
-		return nil, fmt.Errorf("find %s: %w", pattern, err)
+	if err == nil && len(paths) == 0 {
+		err = fmt.Errorf("%w in %s; check the path, which starts at the recipe's folder", ErrNoFiles, baseOf(path))
 	}
-	if len(paths) == 0 {
-		return nil, fmt.Errorf("find %s: %w in %s; check the path, which starts at the recipe's folder", pattern, ErrNoFiles, baseOf(path))
+	if err != nil {
+		return nil, notFound(pattern, err)
 	}
 	files := make([]File, 0, len(paths))
 	for _, p := range paths {
@@ -57,12 +58,14 @@ func (f Finder) Find(ctx context.Context, pattern string) ([]File, error) {
 		}
 		file, err := local(p)
 		if err != nil {
-			return nil, fmt.Errorf("find %s: %w", pattern, err)
+			return nil, notFound(pattern, err)
 		}
 		files = append(files, file)
 	}
 	return files, nil
 }
+
+func notFound(pattern string, err error) error { return &FileError{"find", pattern, err} }
 
 // Find returns the files that a path, glob or folder names; see [Finder.Find].
 func Find(dir, pattern string) ([]File, error) {
@@ -71,24 +74,24 @@ func Find(dir, pattern string) ([]File, error) {
 
 func (f Finder) remote(ctx context.Context, url string) ([]File, error) {
 	if !strings.HasPrefix(url, "s3://") {
-		return nil, fmt.Errorf("find %s: want a path or an s3:// URL", url)
+		return nil, notFound(url, errors.New("want a path or an s3:// URL"))
 	}
 	if f.Remote == nil {
-		return nil, fmt.Errorf("find %s: no store is open here; download the files and name them by path", url)
+		return nil, notFound(url, errors.New("no store is open here; download the files and name them by path"))
 	}
 	files, err := f.Remote(ctx, url)
 	if err != nil {
 		return nil, fmt.Errorf("find %s: %w", url, err)
 	}
 	if len(files) == 0 {
-		return nil, fmt.Errorf("find %s: %w; check bucket and prefix", url, ErrNoFiles)
+		return nil, notFound(url, fmt.Errorf("%w; check bucket and prefix", ErrNoFiles))
 	}
 	for i := range files {
 		if _, err := formatOf(files[i].Name); err != nil {
-			return nil, fmt.Errorf("find %s: %w", url, err)
+			return nil, notFound(url, err)
 		}
 		if files[i].Size == 0 {
-			return nil, fmt.Errorf("find %s: %s is empty; remove it or fill it", url, files[i].Name)
+			return nil, notFound(url, fmt.Errorf("%s is empty; remove it or fill it", files[i].Name))
 		}
 	}
 	slices.SortFunc(files, func(a, b File) int { return cmp.Compare(a.Key, b.Key) })
@@ -244,18 +247,18 @@ func local(path string) (File, error) {
 	if _, err := formatOf(path); err != nil {
 		return File{}, err
 	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return File{}, err
+	}
+	if !info.Mode().IsRegular() { // opening a pipe would wait for its writer
+		return File{}, fmt.Errorf("%s is not a plain file; copy its content into one", path)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return File{}, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return File{}, err
-	}
-	if !info.Mode().IsRegular() {
-		return File{}, fmt.Errorf("%s is not a plain file; copy its content into one", path)
-	}
 	sum := sha256.New()
 	size, err := io.Copy(sum, f)
 	if err != nil {

@@ -45,7 +45,8 @@ func formatOf(name string) (format, error) {
 
 // Rows reads a file row by row, holding one row at a time. A row that cannot
 // be read is a *[RowError], and iteration goes on after it; any other error
-// ends it. The format comes from the file's name:
+// ends it: a *[FileError] where the file is at fault. The format comes from the
+// file's name:
 //
 //   - .jsonl, .ndjson: one object a line; blank lines do not count
 //   - .json: an array of objects
@@ -57,10 +58,67 @@ func formatOf(name string) (format, error) {
 // byte order mark; lines end in LF or CRLF.
 func Rows(ctx context.Context, f File, o Options) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
-		if err := rows(ctx, f, o, yield); err != nil && !errors.Is(err, errStopped) {
+		var way lostBytes
+		err := rows(ctx, way.watch(f), o, yield)
+		switch {
+		case err == nil || errors.Is(err, errStopped):
+		case ctx.Err() != nil || way.lost:
 			yield(Row{}, fmt.Errorf("read %s: %w", f.Name, err))
+		default:
+			yield(Row{}, &FileError{"read", f.Name, err})
 		}
 	}
+}
+
+// lostBytes notes whether a file's bytes could not be had: what fails then is
+// the way to the file and not the file.
+type lostBytes struct{ lost bool }
+
+// watch gives the same file with both of its readers watched.
+func (l *lostBytes) watch(f File) File {
+	open, openAt := f.Open, f.OpenAt
+	f.Open = func(ctx context.Context) (io.ReadCloser, error) {
+		r, err := open(ctx)
+		l.note(err)
+		return &watchedReader{r, l}, err
+	}
+	if openAt == nil {
+		return f
+	}
+	f.OpenAt = func(ctx context.Context) (io.ReaderAt, func() error, error) {
+		r, closeFile, err := openAt(ctx)
+		l.note(err)
+		return &watchedReaderAt{r, l}, closeFile, err
+	}
+	return f
+}
+
+func (l *lostBytes) note(err error) {
+	if err != nil && !errors.Is(err, io.EOF) {
+		l.lost = true
+	}
+}
+
+type watchedReader struct {
+	io.ReadCloser
+	way *lostBytes
+}
+
+func (w *watchedReader) Read(p []byte) (int, error) {
+	n, err := w.ReadCloser.Read(p)
+	w.way.note(err)
+	return n, err
+}
+
+type watchedReaderAt struct {
+	io.ReaderAt
+	way *lostBytes
+}
+
+func (w *watchedReaderAt) ReadAt(p []byte, off int64) (int, error) {
+	n, err := w.ReaderAt.ReadAt(p, off)
+	w.way.note(err)
+	return n, err
 }
 
 // errStopped says that the caller left the loop.

@@ -329,3 +329,66 @@ func FuzzRows(f *testing.F) {
 		}
 	})
 }
+
+var errConnection = errors.New("connection reset")
+
+// A cutOff gives some bytes of a file and then fails.
+type cutOff struct {
+	data string
+	left int
+}
+
+func (c *cutOff) Read(p []byte) (int, error) {
+	if c.left == 0 {
+		return 0, errConnection
+	}
+	n := copy(p, c.data[len(c.data)-c.left:])
+	c.left -= n
+	return n, nil
+}
+
+// A file at fault is refused for good; one whose bytes could not be had is
+// tried again.
+func TestAFaultOfTheFileIsNotThatOfTheWay(t *testing.T) {
+	zipped := string(gzipped(t, strings.Repeat("{\"a\":1}\n", 100)))
+	for _, tc := range []struct {
+		name, file, data string
+		lost             bool // the bytes end with an error
+		opens            error
+		fault            bool
+	}{
+		{name: "an object", file: "a.json", data: `{}`, fault: true},
+		{name: "an array cut off", file: "a.json", data: `[{"a":1},`, fault: true},
+		{name: "an array that was not read whole", file: "a.json", data: `[{"a":1},`, lost: true},
+		{name: "lines that were not read whole", file: "a.jsonl", data: "{\"a\":1}\n", lost: true},
+		{name: "not gzip", file: "a.jsonl.gz", data: "{}", fault: true},
+		{name: "gzip cut off", file: "a.jsonl.gz", data: zipped[:len(zipped)-9], fault: true},
+		{name: "gzip that was not read whole", file: "a.jsonl.gz", data: zipped[:len(zipped)-9], lost: true},
+		{name: "two columns of a name", file: "a.csv", data: "q,q\n", fault: true},
+		{name: "a file that does not open", file: "a.csv", opens: errConnection},
+		{name: "a Parquet file that does not open", file: "a.parquet", opens: errConnection},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := File{Name: tc.file, Open: func(context.Context) (io.ReadCloser, error) {
+				if tc.lost {
+					return io.NopCloser(&cutOff{tc.data, len(tc.data)}), nil
+				}
+				return io.NopCloser(strings.NewReader(tc.data)), tc.opens
+			}, OpenAt: func(context.Context) (io.ReaderAt, func() error, error) {
+				return strings.NewReader(tc.data), func() error { return nil }, tc.opens
+			}}
+			var last error
+			for _, err := range Rows(t.Context(), f, Options{OpenParquet: noRows}) {
+				last = err
+			}
+			var fault *FileError
+			if got := errors.As(last, &fault); last == nil || got != tc.fault || got == errors.Is(last, errConnection) {
+				t.Errorf("%v: a fault of the file: %v, want %v", last, got, tc.fault)
+			}
+		})
+	}
+}
+
+func noRows(context.Context, io.ReaderAt, int64) iter.Seq2[map[string]any, error] {
+	return func(func(map[string]any, error) bool) {}
+}

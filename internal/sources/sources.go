@@ -49,6 +49,20 @@ type RowError struct {
 // Error gives place and reason.
 func (e *RowError) Error() string { return e.Where + ": " + e.Reason }
 
+// A FileError is a file, or a pattern of files, that cannot be used as it is:
+// no second try helps. What failed on the way to a file's bytes is no FileError.
+type FileError struct {
+	Op   string // find or read
+	Name string // the file's name, or the pattern as it was written
+	Err  error  // what is wrong, and what to do about it
+}
+
+// Error gives operation, name and reason.
+func (e *FileError) Error() string { return e.Op + " " + e.Name + ": " + e.Err.Error() }
+
+// Unwrap gives the reason.
+func (e *FileError) Unwrap() error { return e.Err }
+
 // Options of Rows.
 type Options struct {
 	// MaxLine overrides the largest row, in bytes; 0 is MaxLine.
