@@ -1,15 +1,10 @@
 package activities
 
 import (
-	"bufio"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -19,18 +14,17 @@ import (
 )
 
 const (
-	// partitions is how many parts the prompts are sorted in, by the first
-	// byte of their id. One part is in memory at a time: 40,000 prompts of ten
-	// million.
-	partitions = 256
-	// spillBytes bounds the prompts that are held before they go to disk.
-	spillBytes = 48 << 20
 	// ShardTasks is how many tasks one refinement takes.
 	ShardTasks = 512
 	// BatchTasks is how many tasks one ask activity takes, with one sample.
 	BatchTasks = 64
 	// shownBadRows is how many bad rows an error spells out.
 	shownBadRows = 5
+	// openBytes bounds the tasks of all shards that are being filled.
+	openBytes = 64 << 20
+	// maxCells bounds the pairs of domain and effort: each costs a shard at
+	// least, and a reader when the tables are written.
+	maxCells = 2000
 )
 
 // A Plan says which tasks there are, who is asked what, and in which pieces.
@@ -81,32 +75,28 @@ type planner struct {
 	beat   func(string) // says that work goes on
 	sample int          // tasks of a sample; 0: all
 
-	plan  *Plan
-	parts [partitions]partition
-	held  int64 // bytes of the items in memory
-	seq   int64
-	cells map[string]int
-	open  [][]datasets.Task // by cell, the shard that is being filled
+	plan   *Plan
+	parts  partitions
+	rows   int64 // that hold prompts
+	seq    int64 // tasks of them
+	groups groups
+	cells  map[string]int
+	open   []openShard // by cell
+	held   int64       // bytes of the open shards
+	most   int64       // of them
 }
 
-type partition struct {
-	items []plannedItem
-	file  *os.File
-	out   *bufio.Writer
-}
-
-// plannedItem is a row's task with its place in the sources' order.
-type plannedItem struct {
-	Seq      int64        `json:"s"`
-	PromptID string       `json:"p"`
-	Item     sources.Item `json:"i"`
+// An openShard is being filled.
+type openShard struct {
+	tasks []datasets.Task
+	bytes int64
 }
 
 // MakePlan reads the prompt files of every source and plans their tasks. Bad
 // rows above a source's limit are an error that spells the first ones out.
 func MakePlan(ctx context.Context, r *recipe.Recipe, files [][]sources.File, options sources.Options, dir string, sink ShardSink, beat func(string)) (*Plan, error) {
 	p := newPlanner(r, options, dir, sink, beat)
-	defer p.close()
+	defer p.parts.close()
 	return p.make(ctx, files)
 }
 
@@ -114,13 +104,14 @@ func MakePlan(ctx context.Context, r *recipe.Recipe, files [][]sources.File, opt
 func MakeSample(ctx context.Context, n int, r *recipe.Recipe, files [][]sources.File, options sources.Options, dir string, sink ShardSink, beat func(string)) (*Plan, error) {
 	p := newPlanner(r, options, dir, sink, beat)
 	p.sample = n
-	defer p.close()
+	defer p.parts.close()
 	return p.make(ctx, files)
 }
 
 func newPlanner(r *recipe.Recipe, options sources.Options, dir string, sink ShardSink, beat func(string)) *planner {
 	return &planner{
-		recipe: r, sink: sink, dir: dir, files: options, beat: beat, cells: map[string]int{},
+		recipe: r, sink: sink, dir: dir, files: options, beat: beat, cells: map[string]int{}, groups: groups{},
+		parts: partitions{dir: dir, most: spillBytes}, most: openBytes,
 		plan: &Plan{Dataset: r.Name, Samples: r.Ask.Samples.Max, BatchTasks: max(1, BatchTasks/r.Ask.Samples.Max)},
 	}
 }
@@ -132,10 +123,13 @@ func (p *planner) make(ctx context.Context, files [][]sources.File) (*Plan, erro
 		}
 	}
 	if p.seq == 0 {
-		return nil, badSource("no prompts: %s hold no rows", describePaths(p.recipe))
+		return nil, badSource("no prompts: %s hold no rows; put rows into them, or name other files under prompts[].path", describePaths(p.recipe))
 	}
-	for i := range p.parts {
-		if err := p.expand(ctx, &p.parts[i]); err != nil {
+	if err := p.linkGroups(ctx); err != nil {
+		return nil, err
+	}
+	for i := range p.parts.list {
+		if err := p.expand(ctx, &p.parts.list[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -158,7 +152,7 @@ func (p *planner) cutToSample() {
 	for more := true; more && left > 0; {
 		more = false
 		for cell := range p.open {
-			if left > 0 && keep[cell] < len(p.open[cell]) {
+			if left > 0 && keep[cell] < len(p.open[cell].tasks) {
 				keep[cell]++
 				left--
 				more = true
@@ -167,7 +161,7 @@ func (p *planner) cutToSample() {
 	}
 	p.plan.Tasks = 0
 	for cell, n := range keep {
-		p.open[cell] = p.open[cell][:n]
+		p.open[cell].tasks = p.open[cell].tasks[:n]
 		p.plan.Cells[cell].Tasks = int64(n)
 		p.plan.Tasks += int64(n)
 	}
@@ -197,6 +191,7 @@ func (p *planner) read(ctx context.Context, index int, files []sources.File) err
 				items, err = mapper.Items(row)
 			}
 			var rowError *sources.RowError
+			var fileError *sources.FileError
 			switch {
 			case errors.As(err, &rowError):
 				if bad++; len(shown) < shownBadRows {
@@ -205,8 +200,10 @@ func (p *planner) read(ctx context.Context, index int, files []sources.File) err
 				if bad > int64(src.BadRows) && len(shown) >= shownBadRows {
 					return p.tooManyBad(src, bad, shown, true)
 				}
+			case errors.As(err, &fileError):
+				return badSource("%s: %v", src.Path, err)
 			case err != nil:
-				return fmt.Errorf("read %s: %w", f.Name, err)
+				return err
 			default:
 				if err := p.add(items); err != nil {
 					return err
@@ -247,113 +244,49 @@ func (p *planner) add(items []sources.Item) error {
 		if err != nil {
 			return badSource("%s: %v", item.Where, err)
 		}
-		part := &p.parts[hexByte(id)]
-		part.items = append(part.items, plannedItem{Seq: p.seq, PromptID: id, Item: item})
+		if item.Group != "" {
+			p.groups.seen = true
+		}
+		if err := p.parts.add(plannedItem{Row: p.rows, Seq: p.seq, PromptID: id, Item: item}); err != nil {
+			return err
+		}
 		p.seq++
-		p.held += int64(itemBytes(&item))
 	}
-	if p.held > spillBytes {
-		return p.spill()
-	}
+	p.rows++
 	return nil
 }
 
-// itemBytes is about what an item holds in memory.
-func itemBytes(item *sources.Item) int {
-	n := 400 + len(item.Prompt.System) + len(item.Prompt.Tools) + len(item.Meta)
-	for _, m := range item.Prompt.Messages {
-		if m.Content != nil {
-			n += len(*m.Content)
-		}
+// linkGroups joins the groups that share a prompt.
+func (p *planner) linkGroups(ctx context.Context) error {
+	if !p.groups.seen {
+		return nil
 	}
-	for _, s := range []*string{item.Gold, item.Tests} {
-		if s != nil {
-			n += len(*s)
-		}
-	}
-	return n
-}
-
-func hexByte(id string) int {
-	nibble := func(c byte) int {
-		if c >= 'a' {
-			return int(c-'a') + 10
-		}
-		return int(c - '0')
-	}
-	return nibble(id[0])<<4 | nibble(id[1])
-}
-
-// spill moves what is in memory to the partitions' files.
-func (p *planner) spill() error {
-	for i := range p.parts {
-		part := &p.parts[i]
-		if len(part.items) == 0 {
-			continue
-		}
-		if part.file == nil {
-			f, err := os.Create(filepath.Join(p.dir, fmt.Sprintf("prompts-%02x", i)))
-			if err != nil {
-				return err
+	for i := range p.parts.list {
+		of := map[string]string{} // a group of each prompt of this part
+		err := p.parts.list[i].each(func(item *plannedItem) error {
+			if item.Item.Group == "" {
+				return nil
 			}
-			part.file, part.out = f, bufio.NewWriterSize(f, 1<<14)
-		}
-		enc := json.NewEncoder(part.out)
-		for j := range part.items {
-			if err := enc.Encode(&part.items[j]); err != nil {
-				return err
+			if g, ok := of[item.PromptID]; ok {
+				p.groups.join(g, item.Item.Group)
+			} else {
+				of[item.PromptID] = item.Item.Group
 			}
-		}
-		part.items = nil
-	}
-	p.held = 0
-	return nil
-}
-
-func (p *planner) close() {
-	for i := range p.parts {
-		if f := p.parts[i].file; f != nil {
-			_ = f.Close()
-			_ = os.Remove(f.Name())
-		}
-	}
-}
-
-// load brings a partition's spilled items back, and sorts all of them.
-func (part *partition) load() error {
-	if part.file != nil {
-		if err := part.out.Flush(); err != nil {
+			return nil
+		})
+		if err := errors.Join(err, ctx.Err()); err != nil {
 			return err
 		}
-		if _, err := part.file.Seek(0, io.SeekStart); err != nil {
-			return err
-		}
-		dec := json.NewDecoder(bufio.NewReaderSize(part.file, 1<<20))
-		for {
-			var item plannedItem
-			if err := dec.Decode(&item); errors.Is(err, io.EOF) {
-				break
-			} else if err != nil {
-				return fmt.Errorf("read back planned prompts: %w", err)
-			}
-			part.items = append(part.items, item)
-		}
 	}
-	slices.SortFunc(part.items, func(a, b plannedItem) int {
-		return cmp.Or(strings.Compare(a.PromptID, b.PromptID),
-			strings.Compare(a.Item.Domain, b.Item.Domain), strings.Compare(a.Item.Effort, b.Item.Effort),
-			cmp.Compare(a.Seq, b.Seq))
-	})
 	return nil
 }
 
 // expand makes the tasks of a partition and hands them to their cells.
 func (p *planner) expand(ctx context.Context, part *partition) error {
-	if err := part.load(); err != nil {
+	items, err := part.take()
+	if err != nil {
 		return err
 	}
-	items := part.items
-	part.items = nil
 	for len(items) > 0 {
 		n := 1
 		for n < len(items) && items[n].PromptID == items[0].PromptID {
@@ -367,20 +300,23 @@ func (p *planner) expand(ctx context.Context, part *partition) error {
 	return ctx.Err()
 }
 
-// expandPrompt makes the tasks of one prompt. They share the split of the
-// prompt's first row.
+// expandPrompt makes the tasks of one prompt. They share a split, which they
+// also share with all other prompts of their groups.
 func (p *planner) expandPrompt(ctx context.Context, items []plannedItem) error {
 	p.plan.Prompts++
-	first := slices.MinFunc(items, func(a, b plannedItem) int { return cmp.Compare(a.Seq, b.Seq) })
-	split := datasets.Assign(p.recipe.Output.Splits, p.recipe.Output.Seed, first.Item.Group, first.PromptID)
+	group := ""
+	for i := range items {
+		if g := items[i].Item.Group; g != "" {
+			group = p.groups.root(g)
+			break
+		}
+	}
+	split := datasets.Assign(p.recipe.Output.Splits, p.recipe.Output.Seed, group, items[0].PromptID)
+	p.countDuplicates(items)
 	for len(items) > 0 {
 		head := &items[0].Item
 		n := 1
 		for n < len(items) && items[n].Item.Domain == head.Domain && items[n].Item.Effort == head.Effort {
-			p.plan.Duplicates++
-			if !sameText(items[n].Item.Gold, head.Gold) {
-				p.plan.Conflicts++
-			}
 			n++
 		}
 		if err := p.addTask(ctx, datasets.Task{
@@ -394,6 +330,42 @@ func (p *planner) expandPrompt(ctx context.Context, items []plannedItem) error {
 		items = items[n:]
 	}
 	return nil
+}
+
+// countDuplicates counts the rows of a prompt of which no task came first, and
+// of these the ones that give another gold answer. items are sorted by domain,
+// effort and row.
+func (p *planner) countDuplicates(items []plannedItem) {
+	if len(items) == 1 {
+		return
+	}
+	const (
+		said = 1 << iota
+		differs
+		first
+	)
+	rows := map[int64]int{}
+	head := &items[0]
+	for i := range items {
+		it := &items[i]
+		if i == 0 || it.Item.Domain != head.Item.Domain || it.Item.Effort != head.Item.Effort {
+			head = it
+			rows[it.Row] |= first
+			continue
+		}
+		rows[it.Row] |= said
+		if !sameText(it.Item.Gold, head.Item.Gold) {
+			rows[it.Row] |= differs
+		}
+	}
+	for _, row := range rows {
+		if row&first == 0 {
+			p.plan.Duplicates++
+		}
+		if row&differs != 0 {
+			p.plan.Conflicts++
+		}
+	}
 }
 
 func sameText(a, b *string) bool {
@@ -412,24 +384,53 @@ func (p *planner) addTask(ctx context.Context, t datasets.Task) error {
 	cell, ok := p.cells[key]
 	if !ok {
 		cell = len(p.plan.Cells)
+		if cell == maxCells {
+			return badSource("%s: more than %d pairs of domain and effort; a domain is what teachers are good at: name a column with fewer values, or keep this one under fields.meta", t.Source, maxCells)
+		}
 		p.cells[key] = cell
 		p.plan.Cells = append(p.plan.Cells, Cell{Domain: t.Domain, Effort: t.Effort, Teachers: t.Route, Why: t.RouteWhy})
-		p.open = append(p.open, nil)
+		p.open = append(p.open, openShard{})
 	}
-	if p.sample > 0 && len(p.open[cell]) >= p.sample {
+	open := &p.open[cell]
+	if p.sample > 0 && len(open.tasks) >= p.sample {
 		return nil
 	}
 	p.plan.Tasks++
 	p.plan.Cells[cell].Tasks++
-	if p.open[cell] = append(p.open[cell], t); len(p.open[cell]) == ShardTasks {
+	size := int64(promptBytes(&t.Prompt) + textBytes(t.Gold) + textBytes(t.Tests) + len(t.Meta))
+	open.tasks = append(open.tasks, t)
+	open.bytes += size
+	p.held += size
+	if len(open.tasks) == ShardTasks {
 		return p.emit(ctx, cell)
+	}
+	if p.held > p.most && p.sample == 0 {
+		return p.emitLargest(ctx)
+	}
+	return nil
+}
+
+// emitLargest hands over the open shards that hold at least half as much as
+// the largest: large prompts and many cells make small shards, not more memory.
+func (p *planner) emitLargest(ctx context.Context) error {
+	var most int64
+	for i := range p.open {
+		most = max(most, p.open[i].bytes)
+	}
+	for i := range p.open {
+		if 2*p.open[i].bytes < most {
+			continue
+		}
+		if err := p.emit(ctx, i); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
 // emit hands a cell's open shard to the sink.
 func (p *planner) emit(ctx context.Context, cell int) error {
-	tasks := p.open[cell]
+	tasks := p.open[cell].tasks
 	if len(tasks) == 0 {
 		return nil
 	}
@@ -440,7 +441,8 @@ func (p *planner) emit(ctx context.Context, cell int) error {
 	}
 	c.shards++
 	p.plan.Shards = append(p.plan.Shards, shard)
-	p.open[cell] = tasks[:0:0]
+	p.held -= p.open[cell].bytes
+	p.open[cell] = openShard{}
 	p.beat(fmt.Sprintf("planned %d tasks", p.plan.Tasks))
 	return nil
 }
