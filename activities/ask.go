@@ -12,22 +12,15 @@ import (
 	"github.com/stillhouse-data/stillhouse/teachers"
 )
 
-const (
-	// defaultDrain is how long a stopping worker waits for answers in flight.
-	defaultDrain = 10 * time.Second
-	// unreachableAfter is how many asks must fail to connect, with no answer
-	// ever, before the teacher is given up: each has been tried several times.
-	unreachableAfter = 3
-	// classUnreachable is the stop of a teacher that never answered.
-	classUnreachable = "unreachable"
-)
+// defaultDrain is how long a stopping worker waits for answers in flight.
+const defaultDrain = 10 * time.Second
 
 // AskShard asks a teacher for one batch of tasks: it looks up what is answered
 // already, asks for the rest, and returns once everything that came is in the
 // answer store's index. A row's failure is a record; only a failure of the
 // store or of the worker is an error.
 func (a *Activities) AskShard(ctx context.Context, in wire.AskInput) (*wire.AskOutput, error) {
-	w := &askWork{a: a, in: in}
+	w := &askWork{a: a, in: in, health: a.healthOf(in.BuildID, in.Teacher)}
 	defer heartbeat(ctx, beatEvery, w.detail)()
 	out, err := w.run(ctx)
 	return out, final(err)
@@ -39,12 +32,11 @@ type askWork struct {
 	in      wire.AskInput
 	teacher *teacher
 	client  *teachers.Client
+	health  *health
 
-	mu      sync.Mutex
-	total   int
-	counts  wire.AskCounts
-	stopped *wire.TeacherFailed
-	refused int // asks that could not connect
+	mu     sync.Mutex
+	total  int
+	counts wire.AskCounts
 }
 
 func (w *askWork) detail() any {
@@ -53,6 +45,9 @@ func (w *askWork) detail() any {
 	beat := wire.AskHeartbeat{Counts: w.counts, Total: w.total}
 	if w.client != nil {
 		beat.Waiting = w.client.State().Why
+	}
+	if trouble := w.health.trouble(); trouble != "" {
+		beat.Waiting = trouble
 	}
 	return beat
 }
@@ -92,7 +87,7 @@ func (w *askWork) run(ctx context.Context) (*wire.AskOutput, error) {
 	} else if err := w.askAll(ctx, t, missing); err != nil {
 		return nil, err
 	}
-	return &wire.AskOutput{Counts: w.counts, Through: b.through, Stopped: w.stopped}, nil
+	return &wire.AskOutput{Counts: w.counts, Through: b.through, Stopped: w.health.stop()}, nil
 }
 
 // lookup counts what is answered already and gives back what is not.
@@ -139,14 +134,18 @@ func (w *askWork) askAll(ctx context.Context, t *teacher, missing []asked) error
 	defer stopAdmitting()
 	flight, stopFlight := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopFlight()
-	defer w.a.onStop(admit, stopAdmitting, stopFlight)()
+	defer w.a.onStop(stopAdmitting, stopFlight)()
+	// A teacher that is given up is sent nothing more, but what it was sent may
+	// still arrive for as long as it takes: it is paid for.
+	open, shut := context.WithCancel(admit)
+	defer w.health.watch(shut)()
 
 	// The client holds the permits; a batch's asks all wait for theirs at once.
 	var wg sync.WaitGroup
 	errs := make(chan error, len(missing))
 	for i := range missing {
 		wg.Go(func() {
-			if err := w.askOne(admit, flight, &missing[i]); err != nil {
+			if err := w.askOne(open, flight, &missing[i]); err != nil {
 				errs <- err
 				stopAdmitting()
 			}
@@ -160,11 +159,8 @@ func (w *askWork) askAll(ctx context.Context, t *teacher, missing []asked) error
 	if err := <-errs; err != nil {
 		return err
 	}
-	w.mu.Lock()
-	stopped := w.stopped != nil
-	w.mu.Unlock()
 	switch {
-	case stopped:
+	case w.health.stop() != nil:
 		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -177,17 +173,17 @@ func (w *askWork) askAll(ctx context.Context, t *teacher, missing []asked) error
 // flush gives the last write of a cancelled batch time to finish.
 func flush(ctx context.Context) context.Context { return context.WithoutCancel(ctx) }
 
-// onStop watches for the end of the activity or of its worker: it stops the
-// admission at once and the flight after the drain. The returned function ends
-// the watch.
-func (a *Activities) onStop(admit context.Context, stopAdmitting, stopFlight context.CancelFunc) (end func()) {
+// onStop watches for the worker's stop: it ends the admission at once and the
+// flight after the drain. An activity that is cancelled, by a pause or by its
+// user, admits nothing more and waits for its flight however long it takes. The
+// returned function ends the watch.
+func (a *Activities) onStop(stopAdmitting, stopFlight context.CancelFunc) (end func()) {
 	done := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		select {
 		case <-done:
 			return
-		case <-admit.Done():
 		case <-a.Stopping:
 			stopAdmitting()
 		}
@@ -212,7 +208,7 @@ func (a *Activities) onStop(admit context.Context, stopAdmitting, stopFlight con
 // askOne asks once, makes what came durable and counts it. Its error is the
 // store's.
 func (w *askWork) askOne(admit, flight context.Context, ask *asked) error {
-	if w.isStopped() || admit.Err() != nil {
+	if admit.Err() != nil {
 		return nil
 	}
 	started := time.Now()
@@ -227,12 +223,6 @@ func (w *askWork) askOne(admit, flight context.Context, ask *asked) error {
 		return nil
 	}
 	return w.keepFailure(flight, ask, failure, started)
-}
-
-func (w *askWork) isStopped() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.stopped != nil
 }
 
 // keep makes an answer durable, then reads it for the counts.
@@ -260,6 +250,7 @@ func (w *askWork) keep(ctx context.Context, ask *asked, reply *teachers.Reply) e
 		w.counts.Failed++
 		return nil
 	}
+	w.health.succeeded()
 	usage := usageOf(answer, ask.request.Body, len(reply.Raw))
 	w.counts.New++
 	w.counts.PromptTokens += usage.PromptTokens
@@ -273,21 +264,14 @@ func (w *askWork) keep(ctx context.Context, ask *asked, reply *teachers.Reply) e
 	return nil
 }
 
-// keepFailure records an ask that failed for good, and gives the teacher up
-// where every further ask would fail the same way.
+// keepFailure records an ask that failed for good.
 func (w *askWork) keepFailure(ctx context.Context, ask *asked, failure *teachers.Error, started time.Time) error {
+	began := started
+	if len(failure.Attempts) > 0 {
+		began = failure.Attempts[0].Started
+	}
+	w.health.failed(failure, began, time.Now())
 	w.mu.Lock()
-	if failure.Class == teachers.ClassNetwork {
-		w.refused++
-	}
-	if w.stopped == nil {
-		switch {
-		case failure.StopsTeacher():
-			w.stopped = &wire.TeacherFailed{Class: failure.Class, Text: bounded(failure.Error())}
-		case w.refused >= unreachableAfter && w.client.State().Done == 0:
-			w.stopped = &wire.TeacherFailed{Class: classUnreachable, Text: bounded(failure.Error())}
-		}
-	}
 	w.counts.Failed++
 	w.mu.Unlock()
 

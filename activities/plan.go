@@ -103,8 +103,8 @@ func (a *Activities) enter(ctx context.Context, ref wire.BuildRef) error {
 	})
 }
 
-// teacherPlan sizes a teacher's window: two batches' worth of asks for each
-// request that may be in flight, so that no permit waits for a batch.
+// teacherPlan sizes a teacher's window: enough batches that the requests which
+// may be in flight never wait for a batch to be kept and the next to be begun.
 func teacherPlan(t *teacher, plan *Plan) wire.TeacherPlan {
 	tp := wire.TeacherPlan{
 		ID: t.spec.ID, Queue: wire.TeacherQueue(t.spec.ID, t.endpoint),
@@ -115,7 +115,7 @@ func teacherPlan(t *teacher, plan *Plan) wire.TeacherPlan {
 		concurrency = t.spec.Limits.Concurrency
 	}
 	perBatch := plan.BatchTasks * plan.Samples
-	tp.Window = min(max(2*concurrency/perBatch+2, 3), MostBatches)
+	tp.Window = min(4*concurrency/perBatch+6, MostBatches)
 	return tp
 }
 

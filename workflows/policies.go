@@ -13,7 +13,7 @@ import (
 // pause a day. What tells a dead worker from a slow teacher is the heartbeat,
 // which starts with the activity's first moment.
 const (
-	heartbeatTimeout = 60 * time.Second
+	heartbeatTimeout = 45 * time.Second
 	askTimeout       = 7 * 24 * time.Hour
 	pipelineTimeout  = 24 * time.Hour
 )

@@ -40,12 +40,18 @@ type stream struct {
 	stopped  *wire.TeacherFailed
 	failure  error
 	reported time.Time
+	unsent   bool // the report has changed since it was sent last
+	sending  bool
 
 	next     int         // first batch not begun
+	again    []int       // batches that a pause interrupted
 	low      int         // every batch below is done
 	done     map[int]int // batch → Through, for batches done above low
 	inFlight int
 	ended    int // batches ended in this run
+
+	batches workflow.Context // of the batches in flight
+	halt    workflow.CancelFunc
 
 	lastThrough int
 }
@@ -57,12 +63,13 @@ func (s *stream) run(ctx workflow.Context) error {
 	if err := s.importRecorded(ctx); err != nil {
 		return s.finish(ctx, err)
 	}
+	s.batches, s.halt = workflow.WithCancel(ctx)
 	for s.failure == nil {
-		if s.stopped == nil && !s.paused && s.ended < streamEvery && !workflow.GetInfo(ctx).GetContinueAsNewSuggested() {
-			s.fill(ctx)
+		if s.stopped == nil && !s.paused {
+			s.fill(s.batches, s.ended < streamEvery && !workflow.GetInfo(ctx).GetContinueAsNewSuggested())
 		}
 		if s.inFlight == 0 {
-			if s.next >= s.in.Teacher.Batches || s.stopped != nil {
+			if s.next >= s.in.Teacher.Batches && len(s.again) == 0 || s.stopped != nil {
 				return s.finish(ctx, nil)
 			}
 			if !s.paused {
@@ -91,6 +98,12 @@ func (s *stream) listen(ctx workflow.Context) {
 		if !control.Receive(ctx, &c) || ctx.Err() != nil {
 			return
 		}
+		if c.Paused && !s.paused {
+			// The batches in flight send nothing more, keep what is under way
+			// and are asked again, for the rest, when the stream goes on.
+			s.halt()
+			s.batches, s.halt = workflow.WithCancel(ctx)
+		}
 		s.paused = c.Paused
 		if c.Concurrency > 0 {
 			s.window = min(c.Concurrency, maxWindow)
@@ -112,11 +125,20 @@ func (s *stream) importRecorded(ctx workflow.Context) error {
 	return err
 }
 
-// fill begins batches until the window is full.
-func (s *stream) fill(ctx workflow.Context) {
-	for s.next < s.in.Teacher.Batches && s.inFlight < s.window {
-		batch := s.next
-		s.next++
+// fill begins batches until the window is full: those that were interrupted
+// first, and with fresh the ones after.
+func (s *stream) fill(ctx workflow.Context, fresh bool) {
+	for s.inFlight < s.window {
+		var batch int
+		switch {
+		case len(s.again) > 0:
+			batch, s.again = s.again[0], s.again[1:]
+		case fresh && s.next < s.in.Teacher.Batches:
+			batch = s.next
+			s.next++
+		default:
+			return
+		}
 		s.inFlight++
 		workflow.Go(ctx, func(ctx workflow.Context) { s.ask(ctx, batch) })
 	}
@@ -129,6 +151,10 @@ func (s *stream) ask(ctx workflow.Context, batch int) {
 	}).Get(ctx, &out)
 	s.inFlight--
 	s.ended++
+	if temporal.IsCanceledError(err) {
+		s.again = append(s.again, batch)
+		return
+	}
 	if err != nil {
 		if s.failure == nil {
 			s.failure = err
@@ -163,6 +189,9 @@ func (s *stream) continueAsNew(ctx workflow.Context) error {
 	in := s.in
 	in.Next, in.Report, in.Paused, in.Concurrency, in.Stopped = s.next, s.report, s.paused, s.window, s.stopped
 	s.tell(ctx)
+	if err := s.told(ctx); err != nil {
+		return s.finish(ctx, err)
+	}
 	return workflow.NewContinueAsNewError(ctx, wire.WorkflowTeacherStream, in)
 }
 
@@ -177,14 +206,34 @@ func (s *stream) finish(ctx workflow.Context, err error) error {
 		s.report.Failure = errorText(err)
 	}
 	s.tell(ctx)
+	_ = s.told(ctx) // a disconnected context is never cancelled
 	return err
 }
 
-// tell sends the report to the Build. A Build that has ended takes none, and
-// needs none.
+// tell sends the report to the Build in the background: a signal that is slow
+// to be delivered holds up no batch. Reports that come up meanwhile go out as
+// one.
 func (s *stream) tell(ctx workflow.Context) {
-	s.reported, s.lastThrough = workflow.Now(ctx), s.report.Through
-	if err := workflow.SignalExternalWorkflow(ctx, s.in.Parent, "", wire.SignalStream, s.report).Get(ctx, nil); err != nil {
-		workflow.GetLogger(ctx).Info("the build took no report", "build", s.in.Parent, "error", err)
+	s.reported, s.lastThrough, s.unsent = workflow.Now(ctx), s.report.Through, true
+	if s.sending {
+		return
 	}
+	s.sending = true
+	ctx, cancel := workflow.NewDisconnectedContext(ctx)
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		defer cancel()
+		for s.unsent {
+			s.unsent = false
+			// A Build that has ended takes no report, and needs none.
+			if err := workflow.SignalExternalWorkflow(ctx, s.in.Parent, "", wire.SignalStream, s.report).Get(ctx, nil); err != nil {
+				workflow.GetLogger(ctx).Info("the build took no report", "build", s.in.Parent, "error", err)
+			}
+		}
+		s.sending = false
+	})
+}
+
+// told waits until the last report is delivered.
+func (s *stream) told(ctx workflow.Context) error {
+	return workflow.Await(ctx, func() bool { return !s.sending })
 }

@@ -97,7 +97,7 @@ func startWorkers(ctx context.Context, s *session, only []string) (*workers, err
 // options of every worker. Heartbeats carry the progress that users watch, so
 // on this machine they may be frequent.
 func (w *workers) options(atOnce int) worker.Options {
-	throttle := 20 * time.Second
+	throttle := 10 * time.Second
 	if !w.session.remote {
 		throttle = 500 * time.Millisecond
 	}
