@@ -10,23 +10,16 @@ import (
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go/format"
-	"github.com/pierrec/lz4/v4"
 )
 
-// checkExpansion holds a compressed page to the size that its header gives.
-// The library decompresses whatever comes, and for LZ4 doubles its buffer for
-// as long as the data does not make sense: a few bytes would take all memory.
-func checkExpansion(codec format.CompressionCodec, body []byte, size int) error {
+// checkExpansion bounds what a compressed page expands to.
+// The library decompresses whatever comes: a few bytes would take all memory.
+func checkExpansion(codec format.CompressionCodec, body []byte) error {
 	switch codec {
 	case format.Zstd:
 		return checkZstd(body)
 	case format.Snappy:
 		if n, k := binary.Uvarint(body); k <= 0 || n > maxPageBytes {
-			return errExpansion
-		}
-		return nil
-	case format.Lz4Raw:
-		if n, err := lz4.UncompressBlock(body, make([]byte, size)); err != nil || n > size {
 			return errExpansion
 		}
 		return nil
@@ -43,7 +36,7 @@ func checkExpansion(codec format.CompressionCodec, body []byte, size int) error 
 	}
 }
 
-var errExpansion = fmt.Errorf("%w: a page does not decompress to the size that it should have", ErrDamaged)
+var errExpansion = fmt.Errorf("%w: a page is not compressed as it says or expands without bounds", ErrDamaged)
 
 func checkStream(r io.Reader) error {
 	if n, err := io.Copy(io.Discard, io.LimitReader(r, maxPageBytes+1)); err != nil || n > maxPageBytes {

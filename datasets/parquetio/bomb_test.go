@@ -38,13 +38,12 @@ func TestPagesThatExpandWithoutBoundsAreRefused(t *testing.T) {
 		"zstd, two frames": {format.Zstd, append(zstdBomb(1100), zstdBomb(1100)...)},
 		"zstd, a content size": {format.Zstd, binary.LittleEndian.AppendUint64(
 			[]byte{0x28, 0xb5, 0x2f, 0xfd, 0xe0}, maxPageBytes+1)},
-		"zstd, cut":  {format.Zstd, zstdBomb(3)[:12]},
-		"snappy":     {format.Snappy, binary.AppendUvarint(nil, maxPageBytes+1)},
-		"lz4 rubble": {format.Lz4Raw, []byte{0x0f, 0xff, 0xff, 0xff}},
-		"no gzip":    {format.Gzip, []byte("no gzip")},
-		"no brotli":  {format.Brotli, []byte("no brotli")},
+		"zstd, cut": {format.Zstd, zstdBomb(3)[:12]},
+		"snappy":    {format.Snappy, binary.AppendUvarint(nil, maxPageBytes+1)},
+		"no gzip":   {format.Gzip, []byte("no gzip")},
+		"no brotli": {format.Brotli, []byte("no brotli")},
 	} {
-		if err := checkExpansion(tc.codec, tc.body, 100); !errors.Is(err, ErrDamaged) {
+		if err := checkExpansion(tc.codec, tc.body); !errors.Is(err, ErrDamaged) {
 			t.Errorf("%s: got %v, want ErrDamaged", name, err)
 		}
 	}
@@ -76,6 +75,24 @@ func TestZstdPagesOfEveryShapePass(t *testing.T) {
 	}
 }
 
+// LZ4 is refused with a next step rather than read wrong.
+func TestLZ4IsRefused(t *testing.T) {
+	type row struct {
+		Text string `parquet:"text"`
+	}
+	var buf bytes.Buffer
+	w := parquet.NewGenericWriter[row](&buf, parquet.Compression(&parquet.Lz4Raw))
+	if _, err := w.Write([]row{{strings.Repeat("a", 1000)}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open[row](bytes.NewReader(buf.Bytes()), int64(buf.Len())); !errors.Is(err, ErrSchema) || !strings.Contains(err.Error(), "zstd") {
+		t.Errorf("got %v, want ErrSchema and the advice to use zstd", err)
+	}
+}
+
 // Files of others come in every compression and both versions of pages.
 func TestEveryCompressionIsRead(t *testing.T) {
 	type row struct {
@@ -84,7 +101,7 @@ func TestEveryCompressionIsRead(t *testing.T) {
 	}
 	for name, codec := range map[string]compress.Codec{
 		"none": &parquet.Uncompressed, "snappy": &parquet.Snappy, "gzip": &parquet.Gzip,
-		"brotli": &parquet.Brotli, "zstd": &parquet.Zstd, "lz4": &parquet.Lz4Raw,
+		"brotli": &parquet.Brotli, "zstd": &parquet.Zstd,
 	} {
 		for version := 1; version <= 2; version++ {
 			var buf bytes.Buffer

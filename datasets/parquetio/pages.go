@@ -100,16 +100,15 @@ func checkPage(header *format.PageHeader, codec format.CompressionCodec, page []
 	if header.CRC != 0 && crc32.ChecksumIEEE(page) != uint32(header.CRC) {
 		return fmt.Errorf("%w: checksum mismatch", ErrDamaged)
 	}
-	size := int(header.UncompressedPageSize)
 	if v2 := header.DataPageHeaderV2; header.Type == format.DataPageV2 && v2.Valid {
 		levels := int64(v2.V.RepetitionLevelsByteLength) + int64(v2.V.DefinitionLevelsByteLength)
-		if v2.V.RepetitionLevelsByteLength < 0 || v2.V.DefinitionLevelsByteLength < 0 || levels > int64(len(page)) || levels > int64(size) {
+		if v2.V.RepetitionLevelsByteLength < 0 || v2.V.DefinitionLevelsByteLength < 0 || levels > int64(len(page)) {
 			return fmt.Errorf("%w: the levels of a page are longer than the page", ErrDamaged)
 		}
-		page, size = page[levels:], size-int(levels) // the levels are never compressed
+		page = page[levels:] // the levels are never compressed
 		if v2.V.IsCompressed.Valid && !v2.V.IsCompressed.V || len(page) == 0 {
 			return nil
 		}
 	}
-	return checkExpansion(codec, page, size)
+	return checkExpansion(codec, page)
 }

@@ -31,6 +31,7 @@ import (
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
 )
 
 // SchemaVersion is the version of the tables' declarations, in every file's
@@ -124,6 +125,9 @@ func openFile(reader io.ReaderAt, size int64) (f *parquet.File, err error) {
 	}
 	var rows int64
 	for i, g := range f.RowGroups() {
+		if err := checkCodecs(f.Metadata().RowGroups[i].Columns); err != nil {
+			return nil, err
+		}
 		if g.NumRows() < 0 {
 			return nil, fmt.Errorf("%w: row group %d has %d rows", ErrDamaged, i, g.NumRows())
 		}
@@ -133,6 +137,21 @@ func openFile(reader io.ReaderAt, size int64) (f *parquet.File, err error) {
 		return nil, fmt.Errorf("%w: the footer counts %d rows, its row groups %d", ErrDamaged, f.NumRows(), rows)
 	}
 	return f, nil
+}
+
+// checkCodecs refuses LZ4. In v0.32.0 of the library compress/lz4 decompresses
+// into a buffer of its own where the page's is smaller than three times the
+// compressed size, and Column.decompress drops that buffer where its length is
+// as expected, so that other bytes would be read. On damaged data it doubles
+// the buffer for ever.
+func checkCodecs(columns []format.ColumnChunk) error {
+	for i := range columns {
+		switch codec := columns[i].MetaData.Codec; codec {
+		case format.Lz4Raw, format.Lz4:
+			return fmt.Errorf("%w: it is compressed with %s, which can't be read; write it anew with zstd or snappy", ErrSchema, codec)
+		}
+	}
+	return nil
 }
 
 // damaged marks what the library complains of as damage, except for errors
