@@ -52,7 +52,9 @@ type Activities struct {
 	mu       sync.Mutex
 	runtimes map[string]*runtime
 	clients  map[string]*teachers.Client
+	healths  map[string]*health // by build and teacher
 	shards   shardCache
+	claims   claims
 }
 
 // Registry is the part of a worker that activities are registered with.

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"go.temporal.io/sdk/temporal"
+
 	"github.com/stillhouse-data/stillhouse/internal/answers"
 	"github.com/stillhouse-data/stillhouse/internal/wire"
 	"github.com/stillhouse-data/stillhouse/teachers"
@@ -77,17 +79,75 @@ func (w *askWork) run(ctx context.Context) (*wire.AskOutput, error) {
 		}
 		asks = append(asks, more...)
 	}
-	missing, err := w.lookup(ctx, asks)
+	w.mu.Lock()
+	w.total = len(asks)
+	w.counts.Asks = int64(len(asks))
+	w.mu.Unlock()
+	if t.config == nil {
+		err = w.recorded(ctx, asks)
+	} else {
+		err = w.ask(ctx, t, asks)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if t.config == nil {
-		// What a recorded teacher's files do not hold, nobody can be asked for.
-		w.counts.Failed += int64(len(missing))
-	} else if err := w.askAll(ctx, t, missing); err != nil {
-		return nil, err
+	return &wire.AskOutput{Counts: w.counts, Through: b.through, Stopped: w.stopped}, nil
+}
+
+// recorded counts a recorded teacher's answers. What its files do not hold,
+// nobody can be asked for.
+func (w *askWork) recorded(ctx context.Context, asks []asked) error {
+	missing, err := w.lookup(ctx, asks)
+	if err != nil {
+		return err
 	}
-	return &wire.AskOutput{Counts: w.counts, Through: b.through, Stopped: w.health.stop()}, nil
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.counts.Failed += int64(len(missing))
+	return nil
+}
+
+// ask looks up what is answered and asks for the rest. Asks that another batch
+// has in hand are looked at again when it is done with them.
+func (w *askWork) ask(ctx context.Context, t *teacher, asks []asked) error {
+	for len(asks) > 0 && !w.isStopped() {
+		var mine, theirs []asked
+		for _, one := range asks {
+			claimed, other := w.a.claims.take(one.ask.ID)
+			if one.claim = claimed; claimed != nil {
+				mine = append(mine, one)
+			} else {
+				one.claim = other
+				theirs = append(theirs, one)
+			}
+		}
+		err := w.askClaimed(ctx, t, mine)
+		for i := range mine {
+			w.a.claims.release(mine[i].claim)
+		}
+		if err != nil {
+			return err
+		}
+		for i := range theirs {
+			select {
+			case <-theirs[i].claim.ended:
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-w.a.Stopping:
+				return errStopping
+			}
+		}
+		asks = theirs
+	}
+	return nil
+}
+
+func (w *askWork) askClaimed(ctx context.Context, t *teacher, asks []asked) error {
+	missing, err := w.lookup(ctx, asks)
+	if err != nil {
+		return err
+	}
+	return w.askAll(ctx, t, missing)
 }
 
 // lookup counts what is answered already and gives back what is not.
@@ -100,7 +160,7 @@ func (w *askWork) lookup(ctx context.Context, asks []asked) ([]asked, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look up answers: %w", err)
 	}
-	missing := asks[:0:0]
+	var missing []asked
 	for i := range asks {
 		if !known[i] {
 			missing = append(missing, asks[i])
@@ -108,9 +168,7 @@ func (w *askWork) lookup(ctx context.Context, asks []asked) ([]asked, error) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.total = len(asks)
-	w.counts.Asks = int64(len(asks))
-	w.counts.Reused = int64(len(asks) - len(missing))
+	w.counts.Reused += int64(len(asks) - len(missing))
 	return missing, nil
 }
 
@@ -125,7 +183,7 @@ func (w *askWork) askAll(ctx context.Context, t *teacher, missing []asked) error
 		return err
 	}
 	w.mu.Lock()
-	w.teacher, w.client = t, client
+	w.teacher, w.client, w.missing = t, client, len(missing)
 	w.mu.Unlock()
 
 	// admit ends when no new ask may be sent; flight ends some seconds later,
@@ -173,19 +231,26 @@ func (w *askWork) askAll(ctx context.Context, t *teacher, missing []asked) error
 // flush gives the last write of a cancelled batch time to finish.
 func flush(ctx context.Context) context.Context { return context.WithoutCancel(ctx) }
 
-// onStop watches for the worker's stop: it ends the admission at once and the
-// flight after the drain. An activity that is cancelled, by a pause or by its
-// user, admits nothing more and waits for its flight however long it takes. The
-// returned function ends the watch.
-func (a *Activities) onStop(stopAdmitting, stopFlight context.CancelFunc) (end func()) {
+// onStop watches for the end of the activity or of its worker: it stops the
+// admission at once and the flight after the drain. The returned function ends
+// the watch.
+func (a *Activities) onStop(ctx, admit context.Context, stopAdmitting, stopFlight context.CancelFunc) (end func()) {
 	done := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		select {
 		case <-done:
 			return
+		case <-admit.Done():
 		case <-a.Stopping:
 			stopAdmitting()
+		}
+		if forsaken(ctx) {
+			select {
+			case <-done:
+				return
+			case <-a.Stopping:
+			}
 		}
 		drain := a.Drain
 		if drain == 0 {
@@ -203,6 +268,13 @@ func (a *Activities) onStop(stopAdmitting, stopFlight context.CancelFunc) (end f
 		close(done)
 		wg.Wait()
 	}
+}
+
+// forsaken tells whether an activity ended because the server lost sight of
+// it, and not because anybody wanted its end. What it has in flight is paid
+// for and will be wanted, so it may arrive in its own time.
+func forsaken(ctx context.Context) bool {
+	return ctx.Err() != nil && !temporal.IsCanceledError(context.Cause(ctx))
 }
 
 // askOne asks once, makes what came durable and counts it. Its error is the
@@ -239,7 +311,7 @@ func (w *askWork) keep(ctx context.Context, ask *asked, reply *teachers.Reply) e
 		TTFT: reply.TTFT, Latency: reply.Latency, Attempts: int32(teachers.Requests(reply.Attempts)),
 	}
 	if perr != nil {
-		rec.ErrorClass, rec.ErrorText = teachers.ClassMalformed, perr.Error()
+		rec.ErrorClass, rec.ErrorText = teachers.ClassMalformed, bounded(perr.Error())
 	}
 	if err := w.a.Answers.Append(context.WithoutCancel(ctx), rec); err != nil {
 		return fmt.Errorf("keep an answer of teacher %s: %w", w.teacher.spec.ID, err)
