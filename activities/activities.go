@@ -98,8 +98,11 @@ func (a *Activities) Close() {
 var errStopping = errors.New("the worker is stopping; the activity goes on when a worker is back")
 
 // heartbeat beats for a running activity from its first moment until the
-// returned function is called. detail is asked at each beat.
+// returned function is called. detail is asked at each beat. A cancelled
+// activity beats on: what it has in flight may take longer to arrive than the
+// server waits for a silent one.
 func heartbeat(ctx context.Context, every time.Duration, detail func() any) (stop func()) {
+	ctx = context.WithoutCancel(ctx)
 	done := make(chan struct{})
 	var once sync.Once
 	var wg sync.WaitGroup
@@ -111,8 +114,6 @@ func heartbeat(ctx context.Context, every time.Duration, detail func() any) (sto
 			select {
 			case <-tick.C:
 			case <-done:
-				return
-			case <-ctx.Done():
 				return
 			}
 		}

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"go.temporal.io/sdk/temporal"
-
 	"github.com/stillhouse-data/stillhouse/internal/answers"
 	"github.com/stillhouse-data/stillhouse/internal/wire"
 	"github.com/stillhouse-data/stillhouse/teachers"
@@ -91,7 +89,7 @@ func (w *askWork) run(ctx context.Context) (*wire.AskOutput, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &wire.AskOutput{Counts: w.counts, Through: b.through, Stopped: w.stopped}, nil
+	return &wire.AskOutput{Counts: w.counts, Through: b.through, Stopped: w.health.stop()}, nil
 }
 
 // recorded counts a recorded teacher's answers. What its files do not hold,
@@ -110,7 +108,7 @@ func (w *askWork) recorded(ctx context.Context, asks []asked) error {
 // ask looks up what is answered and asks for the rest. Asks that another batch
 // has in hand are looked at again when it is done with them.
 func (w *askWork) ask(ctx context.Context, t *teacher, asks []asked) error {
-	for len(asks) > 0 && !w.isStopped() {
+	for len(asks) > 0 && w.health.stop() == nil {
 		var mine, theirs []asked
 		for _, one := range asks {
 			claimed, other := w.a.claims.take(one.ask.ID)
@@ -183,7 +181,7 @@ func (w *askWork) askAll(ctx context.Context, t *teacher, missing []asked) error
 		return err
 	}
 	w.mu.Lock()
-	w.teacher, w.client, w.missing = t, client, len(missing)
+	w.teacher, w.client = t, client
 	w.mu.Unlock()
 
 	// admit ends when no new ask may be sent; flight ends some seconds later,
@@ -231,26 +229,19 @@ func (w *askWork) askAll(ctx context.Context, t *teacher, missing []asked) error
 // flush gives the last write of a cancelled batch time to finish.
 func flush(ctx context.Context) context.Context { return context.WithoutCancel(ctx) }
 
-// onStop watches for the end of the activity or of its worker: it stops the
-// admission at once and the flight after the drain. The returned function ends
-// the watch.
-func (a *Activities) onStop(ctx, admit context.Context, stopAdmitting, stopFlight context.CancelFunc) (end func()) {
+// onStop watches for the worker's stop: it ends the admission at once and the
+// flight after the drain. An activity that is cancelled, by a pause or by its
+// user, admits nothing more and waits for its flight however long it takes. The
+// returned function ends the watch.
+func (a *Activities) onStop(stopAdmitting, stopFlight context.CancelFunc) (end func()) {
 	done := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		select {
 		case <-done:
 			return
-		case <-admit.Done():
 		case <-a.Stopping:
 			stopAdmitting()
-		}
-		if forsaken(ctx) {
-			select {
-			case <-done:
-				return
-			case <-a.Stopping:
-			}
 		}
 		drain := a.Drain
 		if drain == 0 {
@@ -270,16 +261,10 @@ func (a *Activities) onStop(ctx, admit context.Context, stopAdmitting, stopFligh
 	}
 }
 
-// forsaken tells whether an activity ended because the server lost sight of
-// it, and not because anybody wanted its end. What it has in flight is paid
-// for and will be wanted, so it may arrive in its own time.
-func forsaken(ctx context.Context) bool {
-	return ctx.Err() != nil && !temporal.IsCanceledError(context.Cause(ctx))
-}
-
 // askOne asks once, makes what came durable and counts it. Its error is the
 // store's.
 func (w *askWork) askOne(admit, flight context.Context, ask *asked) error {
+	defer w.a.claims.release(ask.claim)
 	if admit.Err() != nil {
 		return nil
 	}

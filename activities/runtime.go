@@ -157,6 +157,7 @@ func recordedIdentity(spec *recipe.Teacher, files *Sources) string {
 type asked struct {
 	ask     answers.Ask
 	request *teachers.Request // nil for a recorded teacher
+	claim   *claim            // while a batch has it in hand
 }
 
 // asks lists the asks of a task to this teacher, one per sample.
@@ -173,7 +174,8 @@ func (t *teacher) asks(task *datasets.Task, samples int) ([]asked, error) {
 		}
 		req, err := b.Request(&task.Prompt, i)
 		if err != nil {
-			return nil, fmt.Errorf("teacher %s, task %s: %w", t.spec.ID, task.TaskID, err)
+			// It depends on recipe and task alone, so trying again is no use.
+			return nil, invalidRecipe("teacher %s cannot be asked the prompt of %s: %v", t.spec.ID, task.Source, err)
 		}
 		out[i] = asked{request: req, ask: answers.Identify(answers.Identity{
 			Endpoint: t.endpoint, Epoch: t.spec.Epoch, Body: req.Body, CapField: req.CapField, Cap: req.Cap,
