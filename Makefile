@@ -39,7 +39,7 @@ demo: ## run the main job with nothing configured: embedded services, nine demo 
 
 .PHONY: build
 build: ## build the static binary into bin/stillhouse
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/stillhouse
+	CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/stillhouse
 
 .PHONY: test
 test: ## the whole fast suite; needs nothing but Go (race detector where a C compiler is there)
