@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
@@ -12,6 +13,11 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 )
+
+// retryLost lets a lost activity run again at once: its kill says nothing of
+// the next try, and a backoff that doubles with every kill would only make
+// whoever starts the build again wait.
+const retryLost = time.Millisecond
 
 // releaseLost hands what a killed process was working on to this one. The
 // home's lock says that no other worker of the embedded server lives, so every
@@ -53,8 +59,8 @@ func releaseWorkflow(ctx context.Context, c client.Client, namespace string, exe
 	if err != nil {
 		return err
 	}
-	lost := temporal.GetDefaultFailureConverter().ErrorToFailure(
-		temporal.NewApplicationError("the worker was killed; the activity runs again", "WorkerLost"))
+	lost := temporal.GetDefaultFailureConverter().ErrorToFailure(temporal.NewApplicationErrorWithOptions(
+		"the worker was killed; the activity runs again", "WorkerLost", temporal.ApplicationErrorOptions{NextRetryDelay: retryLost}))
 	for _, p := range description.PendingActivities {
 		if p.State != enumspb.PENDING_ACTIVITY_STATE_STARTED {
 			continue
