@@ -102,6 +102,7 @@ var errStopping = errors.New("the worker is stopping; the activity goes on when 
 // activity beats on: what it has in flight may take longer to arrive than the
 // server waits for a silent one.
 func heartbeat(ctx context.Context, every time.Duration, detail func() any) (stop func()) {
+	cancelled := ctx.Done()
 	ctx = context.WithoutCancel(ctx)
 	done := make(chan struct{})
 	var once sync.Once
@@ -113,6 +114,10 @@ func heartbeat(ctx context.Context, every time.Duration, detail func() any) (sto
 			activity.RecordHeartbeat(ctx, detail())
 			select {
 			case <-tick.C:
+			case <-cancelled:
+				// Every beat brings the same news now, which the client logs.
+				cancelled = nil
+				tick.Reset(beatCancelled)
 			case <-done:
 				return
 			}
@@ -127,6 +132,9 @@ func heartbeat(ctx context.Context, every time.Duration, detail func() any) (sto
 // beatEvery is how often activities heartbeat. Workers throttle what goes to
 // the server (worker.Options), so this bounds only how fresh a detail can be.
 const beatEvery = time.Second
+
+// beatCancelled is how often they do once they are cancelled.
+const beatCancelled = 10 * time.Second
 
 // noter is a heartbeat detail that work updates as it goes.
 type noter struct {
