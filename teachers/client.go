@@ -243,7 +243,9 @@ func (a *asking) next(e *Error) (wait time.Duration, again bool) {
 	if a.failures >= maxAttempts {
 		return 0, false
 	}
-	return max(backoff(backoffFirst, backoffMost, a.failures-1), e.RetryAfter), true
+	wait = max(backoff(backoffFirst, backoffMost, a.failures-1), e.RetryAfter)
+	a.client.permits.backsOff(time.Now().Add(wait), e)
+	return wait, true
 }
 
 // throttled waits as the endpoint asked, with every other ask to it; where it

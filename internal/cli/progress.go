@@ -32,6 +32,7 @@ type progressView struct {
 	lastLine time.Time
 	phase    string
 	samples  []sample
+	told     map[string]bool // what was told early, once
 }
 
 // A sample is what was counted at a moment, for rates.
@@ -62,11 +63,35 @@ func (v *progressView) show(p *wire.Progress) {
 	switch {
 	case v.live:
 		v.draw(v.lines(p))
-	case p.Phase != v.phase || now.Sub(v.lastLine) >= lineEvery:
+	case v.news(p) || p.Phase != v.phase || now.Sub(v.lastLine) >= lineEvery:
 		v.lastLine = now
 		fmt.Fprintln(v.w, v.plain(p))
 	}
 	v.phase = p.Phase
+}
+
+// news tells whether there is something that should not wait for the next
+// line: a teacher that has not answered yet and has a reason, or one that was
+// given up. Each is news once.
+func (v *progressView) news(p *wire.Progress) bool {
+	fresh := false
+	for _, t := range p.Teachers {
+		key := ""
+		switch {
+		case t.Stopped != nil:
+			key = "given up " + t.ID
+		case t.Waiting != "" && !t.Done && t.Counts.New+t.Counts.Reused == 0:
+			key = "waits " + t.ID
+		}
+		if key == "" || v.told[key] {
+			continue
+		}
+		if v.told == nil {
+			v.told = map[string]bool{}
+		}
+		v.told[key], fresh = true, true
+	}
+	return fresh
 }
 
 // end leaves the last picture where it is.

@@ -63,7 +63,7 @@ func summarize(w io.Writer, r *activities.BuildResult) {
 	}
 	fmt.Fprintf(w, ", in %.1f s\n", r.DurationS)
 	for _, id := range sortedKeys(r.Stopped) {
-		fmt.Fprintf(w, "  teacher %s was given up: %s\n", printable(id), printable(r.Stopped[id]))
+		fmt.Fprintf(w, "  teacher %s was given up: %s\n", printable(id), printable(strings.TrimPrefix(r.Stopped[id], "teacher "+id+": ")))
 	}
 }
 
