@@ -37,7 +37,7 @@ line, as the table holds it. It stops reading at the last row that it shows.
 them), such as
   teacher == "k3" && !accepted
   verdict == "fail" && (completion_tokens ?? 0) > 1000
-  "not_judged" in reject_reasons
+  "verdict:fail" in reject_reasons
   messages[-1].content contains "\\boxed"
 A field that is null is nil. Rows for which a condition can't be evaluated do
 not match, and are counted on stderr.`,
@@ -219,7 +219,8 @@ func printTurn(b *strings.Builder, m *chat.Message, full bool) {
 			shown, left = bounded(*text)
 		}
 		for _, line := range strings.Split(printable(shown), "\n") {
-			fmt.Fprintf(b, "%-*s%s%s\n", indent, name, label, line)
+			b.WriteString(strings.TrimRight(fmt.Sprintf("%-*s%s%s", indent, name, label, line), " "))
+			b.WriteByte('\n')
 			name, label = "", strings.Repeat(" ", utf8.RuneCountInString(label))
 		}
 		if left > 0 {

@@ -90,10 +90,11 @@ func (a *app) initRecipe(dir, kind string) error {
 }
 
 // datasetName is the folder's name where a dataset can have it, else maths.
+// demo is the dataset of the command demo.
 func datasetName(dir string) string {
 	if abs, err := filepath.Abs(dir); err == nil {
 		name := strings.ToLower(filepath.Base(abs))
-		if catalog.ValidName(name) == nil {
+		if catalog.ValidName(name) == nil && name != "demo" {
 			return name
 		}
 	}

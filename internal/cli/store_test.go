@@ -81,7 +81,7 @@ func (s *sampler) publish(name, build string, tasks int, training string, whole 
 	m := catalog.Manifest{
 		Dataset: name, BuildID: build, Tool: "stillhouse v9.9.9", RecipeDigest: strings.Repeat("ab", 32),
 		CreatedAt: time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC), CostMicros: 1_500_000, Unpriced: int64(tasks), DurationMS: 61_000,
-		Rejected: map[string]int64{"verdict_fail": int64(tasks)},
+		Rejected: map[string]int64{"verdict:fail": int64(tasks)},
 		Sources:  []catalog.Source{{Path: "data/" + name + ".jsonl", SHA256: strings.Repeat("cd", 32), Bytes: 2048, Rows: int64(tasks)}},
 		Counts: catalog.Counts{
 			Prompts: int64(tasks), Tasks: int64(tasks), Asks: int64(2 * tasks), AnswersNew: int64(2 * tasks),
@@ -191,7 +191,7 @@ func candidatesOf(i int) []datasets.Candidate {
 		if verdict == datasets.Pass {
 			c.Score, c.Accepted, c.Selected = ptr(1.0), true, true
 		} else {
-			c.RejectReasons = []string{"verdict_fail"}
+			c.RejectReasons = []string{"verdict:fail"}
 		}
 		return c
 	}
