@@ -176,7 +176,7 @@ func (s *session) finish(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	if err := s.app.printResult(result, s); err != nil {
+	if err := s.app.printResult(result, s, ""); err != nil {
 		return err
 	}
 	if err := s.lingering(ctx, r.id); err != nil {

@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"fmt"
+	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -72,7 +74,7 @@ func (a *app) demo(ctx context.Context, keep bool) error {
 	if err != nil {
 		return err
 	}
-	if err := a.printResult(result, s); err != nil {
+	if err := a.printResult(result, s, " at simulated prices"); err != nil {
 		return err
 	}
 	a.afterDemo(s, demo.Recipe, result)
@@ -93,18 +95,27 @@ func (a *app) afterDemo(s *session, recipe string, r *activities.BuildResult) {
 		return
 	}
 	home := ""
-	if a.homeDir != "" {
+	if a.homeDir != "" && a.homeDir != a.env("STILLHOUSE_HOME") {
 		home = " --home " + a.homeDir
 	}
+	stillhouse := program() + home
 	fmt.Fprintf(a.out, `
-  recipe      %s
-  Temporal    stillhouse%s serve   (prints the address of its web page and keeps it up)
-  the store   stillhouse%s env     (endpoint and keys for pyarrow, DuckDB, aws s3; while serve runs)
+  recipe      %[2]s
+  Temporal    %[1]s serve   (prints the address of its web page and keeps it up)
+  the store   %[1]s env     (endpoint and keys for pyarrow, DuckDB, aws s3; while serve runs)
 
 Try next:
-  stillhouse%s demo                                  again: asks nothing, publishes nothing
-  stillhouse%s head %s@%d --table candidates
-  stillhouse%s export %s ./out --view messages       what a trainer reads
-  stillhouse init mine --for openai                  your own endpoint, in five lines
-`, recipe, home, home, home, home, r.Dataset, r.Version, home, r.Dataset)
+  %[1]s demo                              again: asks nothing, publishes nothing
+  %[1]s head %[3]s@%[4]d --table candidates    what the teachers said, and why it was kept or not
+  %[1]s export %[3]s ./out --view messages    what a trainer reads
+  %[1]s init mine --for openai            your own endpoint, in five lines
+`, stillhouse, recipe, r.Dataset, r.Version)
+}
+
+// program is how the user calls this program.
+func program() string {
+	if path, err := os.Executable(); err == nil && strings.Contains(path, "go-build") {
+		return "go run ./cmd/stillhouse"
+	}
+	return "stillhouse"
 }

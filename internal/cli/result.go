@@ -21,12 +21,13 @@ const maxReport = 64 << 20
 
 // printResult prints how a build ended: one JSON object with --json, else a
 // summary with the comparison of the teachers.
-func (a *app) printResult(r *activities.BuildResult, s *session) error {
+// priceNote says what the prices are where they are not a recipe's for real.
+func (a *app) printResult(r *activities.BuildResult, s *session, priceNote string) error {
 	if a.json {
 		return a.printJSON(r)
 	}
 	var b bytes.Buffer
-	summarize(&b, r)
+	summarize(&b, r, priceNote)
 	if r.Report != "" {
 		if err := printReport(&b, s.bucket, r.Report, a.width()); err != nil {
 			return err
@@ -38,7 +39,7 @@ func (a *app) printResult(r *activities.BuildResult, s *session) error {
 }
 
 // summarize says in words what came of a build.
-func summarize(w io.Writer, r *activities.BuildResult) {
+func summarize(w io.Writer, r *activities.BuildResult, priceNote string) {
 	rows := r.Rows["train"] + r.Rows["test"]
 	switch {
 	case len(r.Gates) > 0:
@@ -57,7 +58,7 @@ func summarize(w io.Writer, r *activities.BuildResult) {
 	if len(r.Rejected) > 0 {
 		fmt.Fprintf(w, "  not accepted: %s\n", printable(reasons(r.Rejected)))
 	}
-	fmt.Fprintf(w, "  spent %s", money(int64(r.CostUSD*1e6)))
+	fmt.Fprintf(w, "  spent %s%s", money(int64(r.CostUSD*1e6)), priceNote)
 	if r.UnpricedAsks > 0 {
 		fmt.Fprintf(w, ", and %s answers have no price", grouped(r.UnpricedAsks))
 	}
