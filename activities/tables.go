@@ -79,10 +79,19 @@ func (t *tableWriter[T]) end() error { return errors.Join(t.w.Close(), t.file.Cl
 // close ends the last file.
 func (t *tableWriter[T]) close() error { return errors.Join(t.flush(), t.end()) }
 
+// written are the files that hold rows. A table without rows has no file: not
+// every reader opens an empty one.
+func (t *tableWriter[T]) written() []string {
+	if t.rows == 0 {
+		return nil
+	}
+	return t.files
+}
+
 // stage uploads the files.
 func (t *tableWriter[T]) stage(ctx context.Context, c *catalog.Catalog, dataset, buildID string) ([]catalog.FileRef, error) {
 	var out []catalog.FileRef
-	for i, path := range t.files {
+	for i, path := range t.written() {
 		ref, err := c.Stage(ctx, dataset, buildID, t.table, t.split, i, path)
 		if err != nil {
 			return nil, err
@@ -96,7 +105,7 @@ func (t *tableWriter[T]) stage(ctx context.Context, c *catalog.Catalog, dataset,
 // nothing is uploaded where nothing changed.
 func (t *tableWriter[T]) describe() ([]catalog.FileRef, error) {
 	var out []catalog.FileRef
-	for _, path := range t.files {
+	for _, path := range t.written() {
 		digest, size, err := fileDigest(path)
 		if err != nil {
 			return nil, err
