@@ -397,7 +397,7 @@ func (p *planner) addTask(ctx context.Context, t datasets.Task) error {
 	}
 	p.plan.Tasks++
 	p.plan.Cells[cell].Tasks++
-	size := int64(promptBytes(&t.Prompt) + textBytes(t.Gold) + textBytes(t.Tests) + len(t.Meta))
+	size := taskBytes(&t)
 	open.tasks = append(open.tasks, t)
 	open.bytes += size
 	p.held += size

@@ -1,13 +1,10 @@
 package activities
 
 import (
-	"cmp"
-	"container/heap"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"os"
 	"slices"
 	"strconv"
@@ -62,14 +59,14 @@ func (s *seal) run(ctx context.Context) (*wire.BuildOutput, error) {
 		return nil, err
 	}
 	s.begin()
-	if s.in.Preview > 0 {
-		return s.preview(ctx)
-	}
 	dir, err := os.MkdirTemp(s.a.TempDir, "seal-*")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
+	if s.in.Preview > 0 {
+		return s.preview(ctx, dir)
+	}
 	t, err := s.write(ctx, dir)
 	if err != nil {
 		return nil, err
@@ -135,7 +132,7 @@ func dollars(v float64) string {
 // write merges the refined shards of all cells in the order of task ids, and
 // writes the tables.
 func (s *seal) write(ctx context.Context, dir string) (*tables, error) {
-	cells, err := s.cells(ctx)
+	tasks, err := s.tasks(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +141,7 @@ func (s *seal) write(ctx context.Context, dir string) (*tables, error) {
 		return nil, err
 	}
 	var n int64
-	for r, err := range mergeCells(cells) {
+	for r, err := range tasks {
 		if err != nil {
 			return nil, errors.Join(err, t.close())
 		}
@@ -167,46 +164,6 @@ func (s *seal) write(ctx context.Context, dir string) (*tables, error) {
 		return nil, errors.Join(fmt.Errorf("the refined shards hold %d tasks, and the plan says %d", n, s.plan.Tasks), t.close())
 	}
 	return t, t.close()
-}
-
-// cells are the refined tasks of each cell, in the order of their ids.
-func (s *seal) cells(ctx context.Context) ([]iter.Seq2[refinedTask, error], error) {
-	keys := make([]string, len(s.plan.Shards))
-	prefix := workPrefix(s.in.Dataset, s.in.BuildID, stageRefined)
-	for at, err := range s.a.Bucket.List(ctx, prefix, "") {
-		if err != nil {
-			return nil, err
-		}
-		number, _, _ := strings.Cut(strings.TrimPrefix(at.Key, prefix), "-")
-		i, err := strconv.Atoi(number)
-		// A refinement that ran twice left two files of the same tasks; the
-		// first in order is as good as the other.
-		if err == nil && i < len(keys) && keys[i] == "" {
-			keys[i] = at.Key
-		}
-	}
-	byCell := make([][]Shard, len(s.plan.Cells))
-	for i, shard := range s.plan.Shards {
-		if keys[i] == "" {
-			return nil, fmt.Errorf("shard %d was refined, but its file under %s is gone", i, prefix)
-		}
-		shard.Key = keys[i]
-		byCell[shard.Cell] = append(byCell[shard.Cell], shard)
-	}
-	cells := make([]iter.Seq2[refinedTask, error], len(byCell))
-	for i, shards := range byCell {
-		slices.SortFunc(shards, func(a, b Shard) int { return cmp.Compare(a.Seq, b.Seq) })
-		cells[i] = func(yield func(refinedTask, error) bool) {
-			for _, shard := range shards {
-				for r, err := range readStaged[refinedTask](ctx, s.a.Bucket, shard.Key) {
-					if !yield(r, err) || err != nil {
-						return
-					}
-				}
-			}
-		}
-	}
-	return cells, nil
 }
 
 // restorePrompts puts the prompt before each answer, which the stage leaves out.
@@ -383,60 +340,4 @@ func (s *seal) manifestTeacher(t *recipe.Teacher) catalog.ManifestTeacher {
 		mt.Serves = text
 	}
 	return mt
-}
-
-// mergeCells yields the tasks of all cells in the order of their ids.
-func mergeCells(cells []iter.Seq2[refinedTask, error]) iter.Seq2[refinedTask, error] {
-	return func(yield func(refinedTask, error) bool) {
-		var h taskHeap
-		for _, cell := range cells {
-			next, stop := iter.Pull2(cell)
-			defer stop()
-			r, err, ok := next()
-			if err != nil {
-				yield(r, err)
-				return
-			}
-			if ok {
-				h = append(h, &cellHead{r, next})
-			}
-		}
-		heap.Init(&h)
-		for len(h) > 0 {
-			head := h[0]
-			if !yield(head.task, nil) {
-				return
-			}
-			r, err, ok := head.next()
-			switch {
-			case err != nil:
-				yield(r, err)
-				return
-			case ok:
-				head.task = r
-				heap.Fix(&h, 0)
-			default:
-				heap.Pop(&h)
-			}
-		}
-	}
-}
-
-type cellHead struct {
-	task refinedTask
-	next func() (refinedTask, error, bool)
-}
-
-// taskHeap orders cells by the id of their next task.
-type taskHeap []*cellHead
-
-func (h taskHeap) Len() int           { return len(h) }
-func (h taskHeap) Less(i, j int) bool { return h[i].task.Task.TaskID < h[j].task.Task.TaskID }
-func (h taskHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *taskHeap) Push(x any)        { *h = append(*h, x.(*cellHead)) }
-func (h *taskHeap) Pop() any {
-	old := *h
-	last := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return last
 }

@@ -155,13 +155,13 @@ type PreviewTask struct {
 
 // preview keeps the sample's tasks for whoever asked for them, and publishes
 // nothing.
-func (s *seal) preview(ctx context.Context) (*wire.BuildOutput, error) {
-	cells, err := s.cells(ctx)
+func (s *seal) preview(ctx context.Context, dir string) (*wire.BuildOutput, error) {
+	refined, err := s.tasks(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
 	var tasks []PreviewTask
-	for r, err := range mergeCells(cells) {
+	for r, err := range refined {
 		if err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"bytes"
 	"container/list"
 	"context"
 	"crypto/sha256"
@@ -65,15 +66,20 @@ func newStageFile[T any](dir string) (*stageFile[T], error) {
 
 // write appends values; id gives each one's task.
 func (s *stageFile[T]) write(values []T, id func(*T) string) error {
-	rows := make([]stagedRow, len(values))
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
 	for i := range values {
-		text, err := json.Marshal(&values[i])
-		if err != nil {
+		text.Reset()
+		if err := enc.Encode(&values[i]); err != nil {
 			return err
 		}
-		rows[i] = stagedRow{TaskID: id(&values[i]), Data: string(text)}
+		row := stagedRow{TaskID: id(&values[i]), Data: text.String()}
+		if err := s.w.Write([]stagedRow{row}); err != nil {
+			return err
+		}
 	}
-	return s.w.Write(rows)
+	return nil
 }
 
 // upload ends the file and names it by its content, so that a step that runs
@@ -94,30 +100,37 @@ func (s *stageFile[T]) discard() {
 	_ = os.Remove(s.file.Name())
 }
 
-// readStaged streams a staged file from the store.
-func readStaged[T any](ctx context.Context, b objstore.Bucket, key string) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		var zero T
-		at, err := b.Head(ctx, key)
+// stagedRows streams the rows of a staged file from the store; size is the
+// object's.
+func stagedRows(ctx context.Context, b objstore.Bucket, key string, size int64) iter.Seq2[stagedRow, error] {
+	return func(yield func(stagedRow, error) bool) {
+		r, err := parquetio.Open[stagedRow](objstore.NewReaderAt(ctx, b, key, size), size)
 		if err != nil {
-			yield(zero, err)
-			return
-		}
-		r, err := parquetio.Open[stagedRow](objstore.NewReaderAt(ctx, b, key, at.Size), at.Size)
-		if err != nil {
-			yield(zero, fmt.Errorf("read %s: %w", key, err))
+			yield(stagedRow{}, fmt.Errorf("read %s: %w", key, err))
 			return
 		}
 		for row, err := range r.All() {
-			var v T
-			if err == nil {
-				err = json.Unmarshal([]byte(row.Data), &v)
-			}
 			if err != nil {
-				yield(zero, fmt.Errorf("read %s: %w", key, err))
+				err = fmt.Errorf("read %s: %w", key, err)
+			}
+			if !yield(row, err) || err != nil {
 				return
 			}
-			if !yield(v, nil) {
+		}
+	}
+}
+
+// unstaged decodes staged rows.
+func unstaged[T any](rows iter.Seq2[stagedRow, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for row, err := range rows {
+			var v T
+			if err == nil {
+				if err = json.Unmarshal([]byte(row.Data), &v); err != nil {
+					err = fmt.Errorf("read what was staged for %s: %w", row.TaskID, err)
+				}
+			}
+			if !yield(v, err) || err != nil {
 				return
 			}
 		}
@@ -125,57 +138,90 @@ func readStaged[T any](ctx context.Context, b objstore.Bucket, key string) iter.
 }
 
 // shardCache keeps the tasks of the shards that were read last: the batches of
-// a shard and its teachers read the same ones.
+// a shard and its teachers read the same ones, at about the same time.
 type shardCache struct {
 	mu    sync.Mutex
+	bytes int64
 	order list.List // of *cachedShard, newest first
 }
 
+// A cachedShard is locked by whoever reads it first.
 type cachedShard struct {
-	key   string
+	key string
+
+	mu    sync.Mutex
 	tasks []datasets.Task
+
+	bytes   int64 // as the cache counts it, under the cache's lock like dropped
+	dropped bool
 }
 
-// keptShards bounds the shards in memory, at about 1 KiB a task.
-const keptShards = 24
+// shardBytes bounds the tasks in memory; the shard that was used last stays
+// however large it is.
+const shardBytes = 64 << 20
 
-func (c *shardCache) get(key string) []datasets.Task {
+// entry is the cache's place for a shard.
+func (c *shardCache) entry(key string) *cachedShard {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for e := c.order.Front(); e != nil; e = e.Next() {
 		if s := e.Value.(*cachedShard); s.key == key {
 			c.order.MoveToFront(e)
-			return s.tasks
+			return s
 		}
 	}
-	return nil
+	s := &cachedShard{key: key}
+	c.order.PushFront(s)
+	return s
 }
 
-func (c *shardCache) put(key string, tasks []datasets.Task) {
+// filled counts what a shard holds, and drops those used longest ago.
+func (c *shardCache) filled(s *cachedShard, bytes int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.order.PushFront(&cachedShard{key, tasks})
-	if c.order.Len() > keptShards {
-		c.order.Remove(c.order.Back())
+	if s.dropped {
+		return
+	}
+	s.bytes = bytes
+	c.bytes += bytes
+	for c.bytes > shardBytes && c.order.Len() > 1 {
+		last := c.order.Remove(c.order.Back()).(*cachedShard)
+		last.dropped = true
+		c.bytes -= last.bytes
 	}
 }
 
 // tasks reads the tasks of a shard. They are shared and not to be changed.
 func (a *Activities) tasks(ctx context.Context, plan *Plan, shard int) ([]datasets.Task, error) {
 	s := plan.Shards[shard]
-	if tasks := a.shards.get(s.Key); tasks != nil {
-		return tasks, nil
+	cached := a.shards.entry(s.Key)
+	cached.mu.Lock()
+	defer cached.mu.Unlock()
+	if cached.tasks != nil {
+		return cached.tasks, nil
+	}
+	at, err := a.Bucket.Head(ctx, s.Key)
+	if err != nil {
+		return nil, fmt.Errorf("read the tasks of shard %d: %w", shard, err)
 	}
 	tasks := make([]datasets.Task, 0, s.Tasks)
-	for t, err := range readStaged[datasets.Task](ctx, a.Bucket, s.Key) {
+	var bytes int64
+	for t, err := range unstaged[datasets.Task](stagedRows(ctx, a.Bucket, s.Key, at.Size)) {
 		if err != nil {
 			return nil, fmt.Errorf("read the tasks of shard %d: %w", shard, err)
 		}
 		tasks = append(tasks, t)
+		bytes += taskBytes(&t)
 	}
 	if len(tasks) != s.Tasks {
 		return nil, fmt.Errorf("shard %d holds %d tasks, and the plan says %d", shard, len(tasks), s.Tasks)
 	}
-	a.shards.put(s.Key, tasks)
+	cached.tasks = tasks
+	a.shards.filled(cached, bytes)
 	return tasks, nil
+}
+
+// taskBytes is about what a task holds in memory.
+func taskBytes(t *datasets.Task) int64 {
+	return int64(promptBytes(&t.Prompt) + textBytes(t.Gold) + textBytes(t.Tests) + len(t.Meta) + 200)
 }

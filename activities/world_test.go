@@ -255,7 +255,7 @@ func (r *run) refined() []refinedTask {
 		if err != nil {
 			r.w.t.Fatal(err)
 		}
-		for task, err := range readStaged[refinedTask](context.Background(), r.w.bucket, at.Key) {
+		for task, err := range unstaged[refinedTask](stagedRows(context.Background(), r.w.bucket, at.Key, at.Size)) {
 			if err != nil {
 				r.w.t.Fatal(err)
 			}
