@@ -68,6 +68,9 @@ func (a *Activities) plan(ctx context.Context, ref wire.BuildRef, beat func(stri
 	if err != nil {
 		return nil, err
 	}
+	if err := rt.checkParams(plan); err != nil {
+		return nil, err
+	}
 	text, err := json.Marshal(plan)
 	if err != nil {
 		return nil, err
@@ -89,6 +92,21 @@ func (a *Activities) plan(ctx context.Context, ref wire.BuildRef, beat func(stri
 		out.Teachers = append(out.Teachers, tp)
 	}
 	return out, nil
+}
+
+// checkParams makes sure that every teacher can be asked at every effort that
+// it is asked at, before anything is paid for.
+func (rt *runtime) checkParams(plan *Plan) error {
+	for _, c := range plan.Cells {
+		for _, id := range c.Teachers {
+			if t := rt.teachers[id]; t.config != nil {
+				if _, err := t.builder(c.Effort); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // enter notes in the catalog that the build has begun. A preview leaves no

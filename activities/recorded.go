@@ -21,11 +21,12 @@ const formatRecorded = "recorded"
 
 // A recordedAnswer is what a recorded teacher's row says.
 type recordedAnswer struct {
-	Content          *string `json:"content"`
-	Reasoning        *string `json:"reasoning,omitempty"`
-	Finish           string  `json:"finish"`
-	Model            string  `json:"model,omitempty"`
-	CompletionTokens *int64  `json:"completion_tokens,omitempty"`
+	Content          *string         `json:"content"`
+	Reasoning        *string         `json:"reasoning,omitempty"`
+	ToolCalls        []chat.ToolCall `json:"tool_calls,omitempty"`
+	Finish           string          `json:"finish"`
+	Model            string          `json:"model,omitempty"`
+	CompletionTokens *int64          `json:"completion_tokens,omitempty"`
 }
 
 // ImportRecorded brings a recorded teacher's answers into the answer store,
@@ -38,12 +39,14 @@ func (a *Activities) ImportRecorded(ctx context.Context, in wire.ImportInput) (*
 }
 
 type importWork struct {
-	a        *Activities
-	teacher  *teacher
-	rows     atomic.Int64
-	bad      int64
-	samples  int
-	perAsked map[string]int // samples so far by prompt; only where several are asked
+	a       *Activities
+	teacher *teacher
+	rows    atomic.Int64
+	bad     int64
+	samples int
+	// perAsked counts the samples so far by what recordings are found by; only
+	// where several are asked.
+	perAsked map[answers.Key]int32
 }
 
 func (w *importWork) run(ctx context.Context, in wire.ImportInput) (*wire.ImportOutput, error) {
@@ -53,7 +56,7 @@ func (w *importWork) run(ctx context.Context, in wire.ImportInput) (*wire.Import
 	}
 	w.teacher = rt.teachers[in.Teacher]
 	w.samples = rt.recipe.Ask.Samples.Max
-	w.perAsked = map[string]int{}
+	w.perAsked = map[answers.Key]int32{}
 	mapper, err := sources.NewAnswerMapper(w.teacher.spec)
 	if err != nil {
 		return nil, invalidRecipe("teacher %s: %v", in.Teacher, err)
@@ -108,23 +111,23 @@ func (w *importWork) records(ctx context.Context, files []sources.File, mapper *
 // record is the answer store's form of a recorded answer; nil where the asks
 // of this build have no place for it.
 func (w *importWork) record(prompt *chat.Prompt, r *sources.RecordedAnswer) (*answers.Record, error) {
-	sample := 0
+	ask := recordedAsk(w.teacher.endpoint, prompt, 0)
 	if w.samples > 1 {
-		id, err := prompt.ID()
-		if err != nil {
-			return nil, err
-		}
-		if sample = w.perAsked[id]; sample >= w.samples {
+		n := w.perAsked[ask.Key]
+		if int(n) >= w.samples {
 			return nil, nil
 		}
-		w.perAsked[id]++
+		w.perAsked[ask.Key]++
+		if n > 0 {
+			ask = recordedAsk(w.teacher.endpoint, prompt, int(n))
+		}
 	}
-	raw, err := json.Marshal(recordedAnswer{r.Content, r.Reasoning, r.Finish, r.Model, r.CompletionTokens})
+	raw, err := json.Marshal(recordedAnswer{r.Content, r.Reasoning, r.ToolCalls, r.Finish, r.Model, r.CompletionTokens})
 	if err != nil {
 		return nil, err
 	}
 	return &answers.Record{
-		Ask: recordedAsk(w.teacher.endpoint, prompt, sample), Teacher: w.teacher.spec.ID, Model: w.teacher.spec.Model,
+		Ask: ask, Teacher: w.teacher.spec.ID, Model: w.teacher.spec.Model,
 		Complete: true, Finish: r.Finish, Format: formatRecorded, Raw: raw, Started: time.Unix(0, 0).UTC(), Attempts: 1,
 	}, nil
 }
@@ -139,8 +142,15 @@ func parse(rec *answers.Record) (*teachers.Answer, error) {
 		return nil, fmt.Errorf("recorded answer: %w", err)
 	}
 	answer := &teachers.Answer{
-		Message: chat.Message{Role: chat.RoleAssistant, Content: r.Content, ReasoningContent: r.Reasoning},
+		Message: chat.Message{Role: chat.RoleAssistant, Content: r.Content, ReasoningContent: r.Reasoning, ToolCalls: r.ToolCalls},
 		Finish:  r.Finish, Model: r.Model,
+	}
+	if len(r.ToolCalls) > 0 {
+		valid := true
+		for _, c := range r.ToolCalls {
+			valid = valid && json.Valid([]byte(c.Arguments))
+		}
+		answer.ArgsValid = &valid
 	}
 	if r.Reasoning != nil {
 		answer.ReasoningField = formatRecorded

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stillhouse-data/stillhouse/datasets"
@@ -16,8 +17,16 @@ import (
 	"github.com/stillhouse-data/stillhouse/teachers"
 )
 
-// refineChunk is how many tasks' answers are in memory at once.
-const refineChunk = 32
+const (
+	// refineChunk is how many tasks are refined at once,
+	refineChunk = 32
+	// and refineCandidates how many answers they may have, unless one task has
+	// more: all answers to a task are in memory when it is merged.
+	refineCandidates = 256
+	// lookupAnswers is how many raw answers are in memory at once. They are
+	// much larger than what is read from them.
+	lookupAnswers = 32
+)
 
 // beatShards is how many shards are refined between two signs of life.
 const beatShards = 16
@@ -38,6 +47,11 @@ const (
 	classNotAsked    = "not_asked"
 	classNotRecorded = "not_recorded"
 )
+
+// reasonCondition is the reject reason of a candidate on which the condition of
+// a verifier or a filter could not be decided, such as one whose metadata is of
+// another kind: a row's fault must not end a build that is paid for.
+const reasonCondition = "condition:"
 
 // RefineShard parses, checks, filters and merges the candidates of one shard.
 // It asks nobody: it is a function of the recipe, the tasks and the answers
@@ -64,8 +78,7 @@ func (a *Activities) refineShard(ctx context.Context, in wire.RefineInput) (*wir
 	}
 	defer out.discard()
 	var counts wire.RefineCounts
-	for start := 0; start < len(tasks); start += refineChunk {
-		chunk := tasks[start:min(start+refineChunk, len(tasks))]
+	for chunk := range slices.Chunk(tasks, chunkOf(len(tasks[0].Route)*plan.Samples)) {
 		refined, err := a.refine(ctx, rt, plan.Samples, in.Started, chunk)
 		if err != nil {
 			return nil, err
@@ -86,6 +99,11 @@ func (a *Activities) refineShard(ctx context.Context, in wire.RefineInput) (*wir
 	name := fmt.Sprintf("%07d", in.Shard)
 	_, err = out.upload(ctx, a.Bucket, in.Dataset, in.BuildID, stageRefined, name)
 	return &counts, err
+}
+
+// chunkOf is how many tasks with so many answers each are refined at once.
+func chunkOf(answers int) int {
+	return max(1, min(refineChunk, refineCandidates/max(1, answers)))
 }
 
 func tally(counts *wire.RefineCounts, t *refinedTask) {
@@ -114,7 +132,6 @@ func (a *Activities) refine(ctx context.Context, rt *runtime, samples int, since
 		if t == nil {
 			return nil, invalidRecipe("teacher %s is not in the recipe", id)
 		}
-		var asks []answers.Ask
 		var all []asked
 		for i := range tasks {
 			list, err := t.asks(&tasks[i], samples)
@@ -123,17 +140,21 @@ func (a *Activities) refine(ctx context.Context, rt *runtime, samples int, since
 			}
 			all = append(all, list...)
 		}
-		for i := range all {
-			asks = append(asks, all[i].ask)
-		}
-		records, err := a.Answers.Lookup(ctx, asks)
-		if err != nil {
-			return nil, fmt.Errorf("look up the answers of teacher %s: %w", id, err)
-		}
-		for i := range all {
-			task := &out[i/samples]
-			task.Candidates = append(task.Candidates, candidate(t, &task.Task, &all[i], records[i]))
-			task.Fresh = append(task.Fresh, records[i] != nil && !records[i].Started.Before(since))
+		for start := 0; start < len(all); start += lookupAnswers {
+			part := all[start:min(start+lookupAnswers, len(all))]
+			keys := make([]answers.Ask, len(part))
+			for i := range part {
+				keys[i] = part[i].ask
+			}
+			records, err := a.Answers.Lookup(ctx, keys)
+			if err != nil {
+				return nil, fmt.Errorf("look up the answers of teacher %s: %w", id, err)
+			}
+			for i := range part {
+				task := &out[(start+i)/samples]
+				task.Candidates = append(task.Candidates, candidate(t, &task.Task, &part[i], records[i]))
+				task.Fresh = append(task.Fresh, records[i] != nil && !records[i].Started.Before(since))
+			}
 		}
 	}
 	for i := range out {
@@ -246,7 +267,8 @@ func (rt *runtime) judgeOne(ctx context.Context, task *datasets.Task, c *dataset
 	for _, k := range rt.checks {
 		match, err := env.match(k.when)
 		if err != nil {
-			return invalidRecipe("check %s: when: %v", k.verifier.Name(), err)
+			c.RejectReasons = append(c.RejectReasons, reasonCondition+k.verifier.Name())
+			continue
 		}
 		if !match {
 			continue
@@ -274,7 +296,8 @@ func (rt *runtime) judgeOne(ctx context.Context, task *datasets.Task, c *dataset
 	for _, f := range rt.filters {
 		match, err := env.match(f.when)
 		if err != nil {
-			return invalidRecipe("filter %s: when: %v", f.filter.Name(), err)
+			c.RejectReasons = append(c.RejectReasons, reasonCondition+f.filter.Name())
+			continue
 		}
 		if !match {
 			continue

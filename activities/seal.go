@@ -136,10 +136,7 @@ func (s *seal) write(ctx context.Context, dir string) (*tables, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := newTables(dir)
-	if err != nil {
-		return nil, err
-	}
+	t := newTables(dir)
 	var n int64
 	for r, err := range tasks {
 		if err != nil {

@@ -184,9 +184,13 @@ func sortedIDs(m map[string]string) []string {
 	return slices.Sorted(maps.Keys(m))
 }
 
-// AbandonBuild records that a build ended without a version.
+// AbandonBuild records that a build ended without a version. One that had
+// published by then stays done.
 func (a *Activities) AbandonBuild(ctx context.Context, ref wire.BuildRef, state, why string) error {
-	err := a.Catalog.FinishIntent(ctx, ref.Dataset, ref.BuildID, state, func(i *catalog.Intent) { i.Reason = why })
+	in, err := a.Catalog.Build(ctx, ref.Dataset, ref.BuildID)
+	if err == nil && in.State != catalog.BuildDone {
+		err = a.Catalog.FinishIntent(ctx, ref.Dataset, ref.BuildID, state, func(i *catalog.Intent) { i.Reason = clipped(why, resultText) })
+	}
 	if errors.Is(err, catalog.ErrUnknown) {
 		return nil
 	}

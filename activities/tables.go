@@ -10,29 +10,25 @@ import (
 	"github.com/stillhouse-data/stillhouse/datasets/parquetio"
 )
 
-const (
-	// tableBytes is about how large a table's file becomes before the next one
-	// is begun, compressed.
-	tableBytes = 256 << 20
-	// tableBatch is how many rows go to a writer at once.
-	tableBatch = 64
-)
+// tableBytes is about how large a table's file becomes before the next one is
+// begun, compressed.
+const tableBytes = 256 << 20
 
 // A tableWriter writes one table's split to local files, and begins a new file
-// where one is large enough. Equal rows give equal files.
+// where one is large enough. Equal rows give equal files. A table without rows
+// has no file: not every reader opens an empty one.
 type tableWriter[T any] struct {
 	dir          string
 	table, split string
 	files        []string
 	file         *os.File
-	w            *parquetio.Writer[T]
-	held         []T
+	w            *parquetio.Writer[T] // nil between files
+	one          [1]T
 	rows         int64
 }
 
-func newTable[T any](dir, table, split string) (*tableWriter[T], error) {
-	t := &tableWriter[T]{dir: dir, table: table, split: split}
-	return t, t.begin()
+func newTable[T any](dir, table, split string) *tableWriter[T] {
+	return &tableWriter[T]{dir: dir, table: table, split: split}
 }
 
 func (t *tableWriter[T]) begin() error {
@@ -49,49 +45,35 @@ func (t *tableWriter[T]) begin() error {
 }
 
 func (t *tableWriter[T]) add(row T) error {
-	t.rows++
-	if t.held = append(t.held, row); len(t.held) < tableBatch {
-		return nil
-	}
-	return t.flush()
-}
-
-func (t *tableWriter[T]) flush() error {
-	if len(t.held) == 0 {
-		return nil
-	}
-	if t.w.Bytes() > tableBytes {
-		if err := t.end(); err != nil {
+	if t.w != nil && t.w.Bytes() > tableBytes {
+		if err := t.close(); err != nil {
 			return err
 		}
+	}
+	if t.w == nil {
 		if err := t.begin(); err != nil {
 			return err
 		}
 	}
-	err := t.w.Write(t.held)
-	clear(t.held)
-	t.held = t.held[:0]
-	return err
+	t.rows++
+	t.one[0] = row
+	return t.w.Write(t.one[:])
 }
 
-func (t *tableWriter[T]) end() error { return errors.Join(t.w.Close(), t.file.Close()) }
-
 // close ends the last file.
-func (t *tableWriter[T]) close() error { return errors.Join(t.flush(), t.end()) }
-
-// written are the files that hold rows. A table without rows has no file: not
-// every reader opens an empty one.
-func (t *tableWriter[T]) written() []string {
-	if t.rows == 0 {
+func (t *tableWriter[T]) close() error {
+	if t.w == nil {
 		return nil
 	}
-	return t.files
+	err := errors.Join(t.w.Close(), t.file.Close())
+	t.w = nil
+	return err
 }
 
 // stage uploads the files.
 func (t *tableWriter[T]) stage(ctx context.Context, c *catalog.Catalog, dataset, buildID string) ([]catalog.FileRef, error) {
 	var out []catalog.FileRef
-	for i, path := range t.written() {
+	for i, path := range t.files {
 		ref, err := c.Stage(ctx, dataset, buildID, t.table, t.split, i, path)
 		if err != nil {
 			return nil, err
@@ -105,7 +87,7 @@ func (t *tableWriter[T]) stage(ctx context.Context, c *catalog.Catalog, dataset,
 // nothing is uploaded where nothing changed.
 func (t *tableWriter[T]) describe() ([]catalog.FileRef, error) {
 	var out []catalog.FileRef
-	for _, path := range t.written() {
+	for _, path := range t.files {
 		digest, size, err := fileDigest(path)
 		if err != nil {
 			return nil, err
@@ -129,14 +111,13 @@ type tables struct {
 	candidates  *tableWriter[datasets.Candidate]
 }
 
-func newTables(dir string) (*tables, error) {
-	var t tables
-	var errs [4]error
-	t.train, errs[0] = newTable[datasets.Row](dir, datasets.TableTrain, datasets.TableTrain)
-	t.test, errs[1] = newTable[datasets.Row](dir, datasets.TableTest, datasets.TableTest)
-	t.prompts, errs[2] = newTable[datasets.PromptRow](dir, datasets.TablePrompts, "all")
-	t.candidates, errs[3] = newTable[datasets.Candidate](dir, datasets.TableCandidates, "all")
-	return &t, errors.Join(errs[:]...)
+func newTables(dir string) *tables {
+	return &tables{
+		train:      newTable[datasets.Row](dir, datasets.TableTrain, datasets.TableTrain),
+		test:       newTable[datasets.Row](dir, datasets.TableTest, datasets.TableTest),
+		prompts:    newTable[datasets.PromptRow](dir, datasets.TablePrompts, "all"),
+		candidates: newTable[datasets.Candidate](dir, datasets.TableCandidates, "all"),
+	}
 }
 
 // all lists the tables in the order of a manifest.
