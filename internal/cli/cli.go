@@ -150,7 +150,7 @@ func wrapArgs(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
-				return usage("%v; see %s --help", err, cmd.CommandPath())
+				return usage("%v; %s", err, nextUse(cmd, args))
 			}
 			return nil
 		}
@@ -158,6 +158,21 @@ func wrapArgs(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		wrapArgs(sub)
 	}
+}
+
+// nextUse says how a command wants to be called.
+func nextUse(cmd *cobra.Command, args []string) string {
+	help := "see " + cmd.CommandPath() + " --help"
+	if !cmd.HasSubCommands() {
+		return "usage: " + cmd.UseLine() + "; " + help
+	}
+	if len(args) > 0 {
+		cmd.SuggestionsMinimumDistance = 2
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			return fmt.Sprintf("did you mean %q? %s", near[0], help)
+		}
+	}
+	return help
 }
 
 func (a *app) env(name string) string {

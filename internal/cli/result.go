@@ -24,6 +24,12 @@ const maxReport = 64 << 20
 // priceNote says what the prices are where they are not a recipe's for real.
 func (a *app) printResult(r *activities.BuildResult, s *session, priceNote string) error {
 	if a.json {
+		for _, g := range r.Gates {
+			a.warn("%s: nothing was published: %s", printable(r.Dataset), printable(g))
+		}
+		for _, line := range givenUp(r) {
+			a.warn("%s", line)
+		}
 		return a.printJSON(r)
 	}
 	var b bytes.Buffer
@@ -63,9 +69,19 @@ func summarize(w io.Writer, r *activities.BuildResult, priceNote string) {
 		fmt.Fprintf(w, ", and %s answers have no price", grouped(r.UnpricedAsks))
 	}
 	fmt.Fprintf(w, ", in %.1f s\n", r.DurationS)
-	for _, id := range sortedKeys(r.Stopped) {
-		fmt.Fprintf(w, "  teacher %s was given up: %s\n", printable(id), printable(strings.TrimPrefix(r.Stopped[id], "teacher "+id+": ")))
+	for _, line := range givenUp(r) {
+		fmt.Fprintf(w, "  %s\n", line)
 	}
+}
+
+// givenUp says which teachers were given up, and why.
+func givenUp(r *activities.BuildResult) []string {
+	var out []string
+	for _, id := range sortedKeys(r.Stopped) {
+		why := strings.TrimPrefix(r.Stopped[id], "teacher "+id+": ")
+		out = append(out, printable(fmt.Sprintf("teacher %s was given up: %s", id, firstLine(why))))
+	}
+	return out
 }
 
 // reasons lists counts, the largest first.

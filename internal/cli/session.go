@@ -33,11 +33,20 @@ func (a *app) remoteTemporal() bool {
 
 // checkPlaces refuses combinations that could not work.
 func (a *app) checkPlaces() error {
-	if a.store != "" && !strings.HasPrefix(a.store, "s3://") {
-		return usage("--store %s: want s3://bucket or s3://bucket/prefix", a.store)
+	if a.store != "" {
+		if err := a.checkStore(); err != nil {
+			return err
+		}
 	}
 	if a.remoteTemporal() && a.store == "" {
 		return usage("--temporal needs --store: workers elsewhere cannot read the store that is embedded here; name one with --store s3://bucket/prefix")
+	}
+	return nil
+}
+
+func (a *app) checkStore() error {
+	if _, _, err := s3.ParseURL(a.store); err != nil {
+		return usage("--store: %v; want s3://bucket or s3://bucket/prefix", err)
 	}
 	return nil
 }
@@ -65,15 +74,27 @@ func (a *app) readStore(ctx context.Context) (objstore.Bucket, error) {
 
 // openFiles opens the embedded store's plain files.
 func openFiles(h *home.Home) (objstore.Bucket, error) {
-	return dir.Open(h.Path("store", "stillhouse"), "store of "+h.Dir)
-}
-
-func (a *app) openRemoteStore(ctx context.Context) (objstore.Bucket, error) {
-	b, err := s3.Open(ctx, s3.Options{URL: a.store})
+	b, err := dir.Open(h.Path("store", "stillhouse"), "store of "+h.Dir)
 	if err != nil {
-		return nil, fmt.Errorf("open store %s: %w", a.store, err)
+		return nil, fmt.Errorf("%w; run: stillhouse doctor, or name another folder with --home or STILLHOUSE_HOME", err)
 	}
 	return b, nil
+}
+
+// openRemoteStore opens the store that --store names. Nothing is sent yet, so
+// what fails is the URL, or the environment that is to open it.
+func (a *app) openRemoteStore(ctx context.Context) (objstore.Bucket, error) {
+	if err := a.checkStore(); err != nil {
+		return nil, err
+	}
+	b, err := s3.Open(ctx, s3.Options{URL: a.store})
+	switch {
+	case err == nil:
+		return b, nil
+	case errors.Is(err, objstore.ErrUnavailable), ctx.Err() != nil:
+		return nil, fmt.Errorf("open store %s: %w", a.store, err)
+	}
+	return nil, usage("--store: %v", err)
 }
 
 // readCatalog opens the catalog for reading.
@@ -98,6 +119,7 @@ type session struct {
 	services  Services
 	workers   *workers
 	remote    bool // a Temporal server of the user's
+	works     bool // the command may run the embedded services and their workers
 }
 
 // owns tells whether the embedded services end with this process.
@@ -113,7 +135,7 @@ func (a *app) open(ctx context.Context, own bool) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{app: a, home: h}
+	s := &session{app: a, home: h, works: own}
 	if a.remoteTemporal() {
 		err = s.connectRemote(ctx)
 	} else {
@@ -180,7 +202,7 @@ func (s *session) start(ctx context.Context) error {
 	}
 	var err error
 	if s.services, err = s.app.embedded.Start(ctx, s.home, s.app.log(), s.app.verbose); err != nil {
-		return fmt.Errorf("start the embedded services: %w", err)
+		return startError(s.home, err)
 	}
 	e := s.services.Endpoints()
 	if err := s.attach(ctx, &e); err != nil {
@@ -193,6 +215,15 @@ func (s *session) start(ctx context.Context) error {
 		return err
 	}
 	return s.home.WriteEndpoints(&e)
+}
+
+// startError is why the embedded services did not start: the home's disk, its
+// files or this machine are at fault, and no recipe.
+func startError(h *home.Home, err error) error {
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	return fmt.Errorf("%w; look at home %s with: stillhouse doctor", err, h.Dir)
 }
 
 func (s *session) attach(ctx context.Context, e *home.Endpoints) error {
@@ -209,6 +240,7 @@ func (s *session) attach(ctx context.Context, e *home.Endpoints) error {
 	if err != nil {
 		return err
 	}
+	s.catalog = catalog.Open(s.bucket)
 	s.temporal, err = client.DialContext(ctx, client.Options{
 		HostPort: e.Temporal, Namespace: e.Namespace, Logger: quietLog(s.app),
 		HeadersProvider: bearer(e.Token),

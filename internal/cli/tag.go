@@ -78,7 +78,7 @@ func (a *app) writeStore(ctx context.Context) (objstore.Bucket, func(), error) {
 	s := &session{app: a, home: h, lock: lock}
 	if s.services, err = a.embedded.Start(ctx, h, a.log(), a.verbose); err != nil {
 		s.close()
-		return nil, nil, fmt.Errorf("start the embedded store: %w", err)
+		return nil, nil, startError(h, err)
 	}
 	e := s.services.Endpoints()
 	b, err := openEmbeddedStore(ctx, &e)
