@@ -18,29 +18,28 @@ const (
 	pollEvery = 500 * time.Millisecond
 	// pollLimit bounds one such question.
 	pollLimit = 5 * time.Second
-	// takeoverAfter is how many questions in a row must fail before another
-	// process's services are taken for dead.
-	takeoverAfter = 3
+	// endLimit bounds how long a process takes to give its home back once its
+	// services have stopped to answer.
+	endLimit = 10 * time.Second
 )
 
 // follow watches a build to its end and shows how it stands. Where the build
-// runs on another process's embedded services and that process dies, this one
-// takes over.
+// runs on another process's embedded services and that process ends, this one
+// follows it to the next, or takes over.
 func (s *session) follow(ctx context.Context, r *run) (*wire.BuildOutput, error) {
 	show := newProgressView(s.app)
 	defer show.end()
-	failures := 0
 	for {
 		end := s.await(ctx, r)
-		takeover, err := s.watch(ctx, r, show, end, &failures)
+		lost, err := s.watch(ctx, r, show, end)
 		switch {
 		case err != nil:
 			return nil, err
-		case !takeover:
+		case !lost:
 			got := <-end
 			return got.out, got.err
 		}
-		if err := s.takeOver(ctx, r); err != nil {
+		if err := s.replace(ctx, r); err != nil {
 			return nil, err
 		}
 	}
@@ -64,8 +63,8 @@ func (s *session) await(ctx context.Context, r *run) chan ended {
 }
 
 // watch shows the build's progress until end holds its result, or until the
-// process that ran it has died and can be replaced.
-func (s *session) watch(ctx context.Context, r *run, show *progressView, end chan ended, failures *int) (takeover bool, err error) {
+// process that ran it is lost.
+func (s *session) watch(ctx context.Context, r *run, show *progressView, end chan ended) (lost bool, err error) {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	var died <-chan struct{}
@@ -75,8 +74,8 @@ func (s *session) watch(ctx context.Context, r *run, show *progressView, end cha
 	for {
 		select {
 		case got := <-end:
-			if got.err != nil && s.replaceable() && unavailable(got.err) {
-				return s.vacant(), nil
+			if got.err != nil && unavailable(got.err) && s.awaitLost(ctx) {
+				return true, nil
 			}
 			end <- got
 			return false, nil
@@ -88,42 +87,90 @@ func (s *session) watch(ctx context.Context, r *run, show *progressView, end cha
 			return false, fmt.Errorf("an embedded service died: %w; what has arrived is kept, run the same command again", s.services.Err())
 		case <-tick.C:
 			p, err := s.progress(ctx, r.id)
-			if err == nil {
-				*failures = 0
+			switch {
+			case err == nil:
 				show.show(p)
-				continue
-			}
-			*failures++
-			if *failures >= takeoverAfter && s.replaceable() && s.vacant() {
+			case s.lost(ctx):
 				return true, nil
 			}
 		}
 	}
 }
 
-// replaceable tells whether the services are another process's of this home.
-func (s *session) replaceable() bool { return !s.owns() && !s.remote }
-
-// vacant takes the home's lock if nobody holds it.
-func (s *session) vacant() bool {
-	lock, err := s.home.Lock()
-	var locked *home.ErrLocked
-	if errors.As(err, &locked) || err != nil {
+// lost tells that the process whose embedded services we use has ended: the
+// home is free, or another process holds it.
+func (s *session) lost(ctx context.Context) bool {
+	if s.owns() || s.remote {
 		return false
 	}
-	s.lock = lock
+	e, err := s.home.ReadEndpoints(ctx)
+	if err != nil {
+		return errors.Is(err, home.ErrNotRunning)
+	}
+	return e.PID != s.endpoints.PID
+}
+
+// awaitLost gives a process whose services do not answer any more the time to
+// end.
+func (s *session) awaitLost(ctx context.Context) bool {
+	if s.owns() || s.remote {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, endLimit)
+	defer cancel()
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for !s.lost(ctx) {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tick.C:
+		}
+	}
 	return true
 }
 
-// takeOver starts the services that another process ran, and goes on.
-func (s *session) takeOver(ctx context.Context, r *run) error {
-	s.app.warn("the process that ran this build has ended; going on in this one")
+// replace goes on with the process that holds the home now, or becomes it.
+func (s *session) replace(ctx context.Context, r *run) error {
 	s.temporal.Close()
-	if err := s.start(ctx); err != nil {
+	s.temporal = nil
+	lock, err := s.freeHome()
+	if err != nil {
 		return err
+	}
+	switch {
+	case lock == nil:
+		e, err := s.home.ReadEndpoints(ctx)
+		if err != nil {
+			return &codedError{exitUnreachable, fmt.Sprintf("the process that ran build %s has ended: %v", r.buildID, err)}
+		}
+		s.app.warn("process %d runs this build now", e.PID)
+		if err := s.attach(ctx, e); err != nil {
+			return err
+		}
+	default:
+		s.app.warn("the process that ran this build has ended; going on in this one")
+		s.lock = lock
+		if err := s.start(ctx); err != nil {
+			return err
+		}
 	}
 	r.handle = s.temporal.GetWorkflow(ctx, r.id, "")
 	return nil
+}
+
+// freeHome takes the home's lock if this command may run work and nobody holds
+// it; else the lock is nil.
+func (s *session) freeHome() (*home.Lock, error) {
+	if !s.works {
+		return nil, nil
+	}
+	lock, err := s.home.Lock()
+	var locked *home.ErrLocked
+	if errors.As(err, &locked) {
+		return nil, nil
+	}
+	return lock, err
 }
 
 // progress asks a build how it stands, with what its asks in flight have

@@ -31,18 +31,20 @@ func newHouse(t testing.TB) *house {
 	return &house{t, filepath.Join(t.TempDir(), "home")}
 }
 
+// on is the same home for a subtest.
+func (h *house) on(t testing.TB) *house { return &house{t, h.dir} }
+
 // A process is a command that runs. Its output goes to files, so that no child
 // that it leaves behind could keep a pipe of ours open.
 type process struct {
-	t           testing.TB
-	cmd         *exec.Cmd
-	name        string
-	outF, errF  string
-	ended       chan struct{}
-	code        int
-	started     time.Time
-	lasted      time.Duration
-	wasSignaled bool
+	t          testing.TB
+	cmd        *exec.Cmd
+	name       string
+	outF, errF string
+	ended      chan struct{}
+	code       int
+	started    time.Time
+	lasted     time.Duration
 }
 
 // start runs a command on this home in the background.

@@ -91,6 +91,9 @@ func trySim(t testing.TB, addr string, args []string) *sim {
 	return nil
 }
 
+// on is the same endpoint for a subtest.
+func (s *sim) on(t testing.TB) *sim { return &sim{t, s.addr, s.p} }
+
 func (s *sim) url() string { return "http://" + s.addr + "/v1" }
 
 func (s *sim) stats() map[string]simStats {
