@@ -97,8 +97,9 @@ func (a *Activities) Close() {
 // here when the worker is back.
 var errStopping = errors.New("the worker is stopping; the activity goes on when a worker is back")
 
-// heartbeat beats for a running activity from its first moment until the
-// returned function is called. detail is asked at each beat. A cancelled
+// heartbeat beats for a running activity, from one beat after its first moment
+// until the returned function is called: an activity that is over sooner costs
+// no call. detail is asked at each beat. A cancelled
 // activity beats on: what it has in flight may take longer to arrive than the
 // server waits for a silent one.
 func heartbeat(ctx context.Context, every time.Duration, detail func() any) (stop func()) {
@@ -111,9 +112,9 @@ func heartbeat(ctx context.Context, every time.Duration, detail func() any) (sto
 		tick := time.NewTicker(every)
 		defer tick.Stop()
 		for {
-			activity.RecordHeartbeat(ctx, detail())
 			select {
 			case <-tick.C:
+				activity.RecordHeartbeat(ctx, detail())
 			case <-cancelled:
 				// Every beat brings the same news now, which the client logs.
 				cancelled = nil

@@ -132,7 +132,7 @@ func teacherPlan(t *teacher, plan *Plan) wire.TeacherPlan {
 	if t.config != nil {
 		concurrency = t.spec.Limits.Concurrency
 	}
-	perBatch := plan.BatchTasks * plan.Samples
+	perBatch := plan.BatchTasks[t.spec.ID] * plan.Samples
 	tp.Window = min(4*concurrency/perBatch+6, MostBatches)
 	return tp
 }

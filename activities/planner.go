@@ -16,8 +16,11 @@ import (
 const (
 	// ShardTasks is how many tasks one refinement takes.
 	ShardTasks = 512
-	// BatchTasks is how many tasks one ask activity takes, with one sample.
-	BatchTasks = 64
+	// BatchAsks is how many asks one activity takes; for a teacher that is asked
+	// many at once it is as many as two rounds of them, so that a fast endpoint
+	// does not wait for the bookkeeping of small batches.
+	BatchAsks     = 64
+	mostBatchAsks = ShardTasks
 	// shownBadRows is how many bad rows an error spells out.
 	shownBadRows = 5
 	// openBytes bounds the tasks of all shards that are being filled.
@@ -39,7 +42,8 @@ type Plan struct {
 	Conflicts  int64   `json:"conflicts"`  // duplicates with another gold answer; the first row's is kept
 	BadRows    int64   `json:"bad_rows"`
 	Samples    int     `json:"samples"`
-	BatchTasks int     `json:"batch_tasks"`
+	// BatchTasks is how many tasks one ask activity takes, by teacher.
+	BatchTasks map[string]int `json:"batch_tasks"`
 	// BadRowsSeen spells out the first skipped rows.
 	BadRowsSeen []string `json:"bad_rows_seen,omitempty"`
 }
@@ -112,8 +116,22 @@ func newPlanner(r *recipe.Recipe, options sources.Options, dir string, sink Shar
 	return &planner{
 		recipe: r, sink: sink, dir: dir, files: options, beat: beat, cells: map[string]int{}, groups: groups{},
 		parts: partitions{dir: dir, most: spillBytes}, most: openBytes,
-		plan: &Plan{Dataset: r.Name, Samples: r.Ask.Samples.Max, BatchTasks: max(1, BatchTasks/r.Ask.Samples.Max)},
+		plan: &Plan{Dataset: r.Name, Samples: r.Ask.Samples.Max, BatchTasks: batchTasks(r)},
 	}
+}
+
+// batchTasks sizes the batches of each teacher.
+func batchTasks(r *recipe.Recipe) map[string]int {
+	out := map[string]int{}
+	for i := range r.Teachers {
+		t := &r.Teachers[i]
+		asks := mostBatchAsks // recorded answers are only looked up
+		if t.API != recipe.APIRecorded {
+			asks = min(max(2*t.Limits.Concurrency, BatchAsks), mostBatchAsks)
+		}
+		out[t.ID] = max(1, asks/r.Ask.Samples.Max)
+	}
+	return out
 }
 
 func (p *planner) make(ctx context.Context, files [][]sources.File) (*Plan, error) {
@@ -470,8 +488,8 @@ func (p *Plan) batches(teacher string) []batch {
 		if !slices.Contains(p.Cells[s.Cell].Teachers, teacher) {
 			continue
 		}
-		for start := 0; start < s.Tasks; start += p.BatchTasks {
-			out = append(out, batch{shard: i, start: start, end: min(start+p.BatchTasks, s.Tasks)})
+		for start := 0; start < s.Tasks; start += p.BatchTasks[teacher] {
+			out = append(out, batch{shard: i, start: start, end: min(start+p.BatchTasks[teacher], s.Tasks)})
 		}
 	}
 	for i := range out {

@@ -224,7 +224,7 @@ func (b *plannedBuild) checkBatches(t interface{ Fatalf(string, ...any) }, teach
 	asked := map[string]int{}
 	list := b.batches(teacher)
 	for i, batch := range list {
-		if n := batch.end - batch.start; n < 1 || n > b.BatchTasks || (i > 0 && batch.shard < list[i-1].shard) {
+		if n := batch.end - batch.start; n < 1 || n > b.BatchTasks[teacher] || (i > 0 && batch.shard < list[i-1].shard) {
 			t.Fatalf("%s: batch %d is %+v", teacher, i, batch)
 		}
 		for _, task := range b.tasks[batch.shard][batch.start:batch.end] {

@@ -28,7 +28,7 @@ const (
 // A stagedRow is one task, or one refined task, between two stages.
 type stagedRow struct {
 	TaskID string `parquet:"task_id"`
-	Data   string `parquet:"data,zstd"` // JSON
+	Data   string `parquet:"data"` // JSON
 }
 
 func workPrefix(dataset, buildID, stage string) string {
@@ -44,7 +44,7 @@ func stageKey(dataset, buildID, stage, name string, data []byte, ext string) str
 
 // stageGroup bounds the row groups of a staged file, so that reading one back
 // in order holds little of it.
-var stageGroup = parquetio.Options{RowGroupRows: 64, RowGroupBytes: 4 << 20}
+var stageGroup = parquetio.Options{RowGroupRows: 64, RowGroupBytes: 4 << 20, Passing: true}
 
 // A stageFile is a staged file on its way to the store.
 type stageFile[T any] struct {

@@ -74,6 +74,9 @@ type Options struct {
 	// single row may be larger than RowGroupBytes and is then a group alone.
 	RowGroupRows  int
 	RowGroupBytes int64
+	// Passing says that the file is read once and then removed: it is packed
+	// fast rather than well. Columns whose tag names a codec keep that.
+	Passing bool
 	// SortedBy names a top-level string column that the rows come ordered by,
 	// ascending by bytes. The writer holds the caller to it (ErrUnsorted) and
 	// says so in the footer, where readers rely on it.

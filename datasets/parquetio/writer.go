@@ -79,10 +79,14 @@ func writerOptions[T any](options Options) ([]parquet.WriterOption, error) {
 	if err != nil {
 		return nil, fmt.Errorf("declare the features of %s: %w", schema.Name(), err)
 	}
+	level := zstd.SpeedDefault
+	if options.Passing {
+		level = zstd.SpeedFastest
+	}
 	config := []parquet.WriterOption{
 		schema,
 		&parquet.WriterConfig{CreatedBy: createdBy},
-		parquet.Compression(&zstd.Codec{Level: zstd.SpeedDefault}),
+		parquet.Compression(&zstd.Codec{Level: level}),
 		parquet.DataPageVersion(2),
 		parquet.DataPageStatistics(true),
 		parquet.DictionaryMaxBytes(dictionaryBytes),

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress/zstd"
 )
 
 // This file is the second door to parquet-go, next to datasets/parquetio:
@@ -37,13 +38,13 @@ type segmentRow struct {
 	Model      string   `parquet:"model,dict"`
 	Format     string   `parquet:"format,dict"`
 	Status     int64    `parquet:"status"`
-	Headers    string   `parquet:"headers,zstd"` // JSON text
+	Headers    string   `parquet:"headers"` // JSON text
 	TTFTMS     int64    `parquet:"ttft_ms"`
 	LatencyMS  int64    `parquet:"latency_ms"`
 	Attempts   int32    `parquet:"attempts"`
 	ErrorClass string   `parquet:"error_class,dict"`
-	ErrorText  string   `parquet:"error_text,zstd"`
-	Raw        []byte   `parquet:"raw,zstd"`
+	ErrorText  string   `parquet:"error_text"`
+	Raw        []byte   `parquet:"raw"`
 }
 
 const (
@@ -113,6 +114,9 @@ var (
 
 var writers = sync.Pool{New: func() any {
 	return parquet.NewGenericWriter[segmentRow](io.Discard,
+		// Small segments are merged soon and often, so speed is worth more than
+		// the last tenth of their size.
+		parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}),
 		parquet.PageBufferSize(pageBytes),
 		parquet.MaxRowsPerRowGroup(rowGroupRows),
 		parquet.DataPageStatistics(false),

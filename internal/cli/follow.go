@@ -86,6 +86,12 @@ func (s *session) watch(ctx context.Context, r *run, show *progressView, end cha
 		case <-died:
 			return false, fmt.Errorf("an embedded service died: %w; what has arrived is kept, run the same command again", s.services.Err())
 		case <-tick.C:
+			if s.app.quiet { // nobody looks
+				if s.lost(ctx) {
+					return true, nil
+				}
+				continue
+			}
 			p, err := s.progress(ctx, r.id)
 			switch {
 			case err == nil:
