@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -14,6 +15,7 @@ import (
 
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/worker"
 
@@ -341,4 +343,9 @@ func fromJSON[T any](t testing.TB, text []byte) (out T) {
 		t.Fatalf("%v in %s", err, text)
 	}
 	return out
+}
+
+// asApplication is errors.As with a name that says what is meant.
+func asApplication(err error, target **temporal.ApplicationError) bool {
+	return errors.As(err, target)
 }
