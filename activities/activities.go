@@ -99,9 +99,9 @@ var errStopping = errors.New("the worker is stopping; the activity goes on when 
 
 // heartbeat beats for a running activity, from one beat after its first moment
 // until the returned function is called: an activity that is over sooner costs
-// no call. detail is asked at each beat. A cancelled
-// activity beats on: what it has in flight may take longer to arrive than the
-// server waits for a silent one.
+// no call. detail is asked at each beat. A cancelled activity beats on: what it
+// has in flight may take longer to arrive than the server waits for a silent
+// one.
 func heartbeat(ctx context.Context, every time.Duration, detail func() any) (stop func()) {
 	cancelled := ctx.Done()
 	ctx = context.WithoutCancel(ctx)
@@ -118,7 +118,7 @@ func heartbeat(ctx context.Context, every time.Duration, detail func() any) (sto
 			case <-cancelled:
 				// Every beat brings the same news now, which the client logs.
 				cancelled = nil
-				tick.Reset(beatCancelled)
+				tick.Reset(slower * every)
 			case <-done:
 				return
 			}
@@ -134,8 +134,8 @@ func heartbeat(ctx context.Context, every time.Duration, detail func() any) (sto
 // the server (worker.Options), so this bounds only how fresh a detail can be.
 const beatEvery = time.Second
 
-// beatCancelled is how often they do once they are cancelled.
-const beatCancelled = 10 * time.Second
+// slower is how much more seldom they do once they are cancelled.
+const slower = 10
 
 // noter is a heartbeat detail that work updates as it goes.
 type noter struct {
