@@ -7,6 +7,7 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/stillhouse-data/stillhouse/internal/recipe"
 	"github.com/stillhouse-data/stillhouse/internal/wire"
 )
 
@@ -38,7 +39,10 @@ const mostFinal = 8 << 10
 func final(err error) error {
 	var recipeErr *RecipeError
 	var sourceErr *SourceError
+	var fault *recipe.Error
 	switch {
+	case errors.As(err, &fault):
+		return temporal.NewNonRetryableApplicationError(clipped(fault.Error(), mostFinal), wire.ErrInvalidRecipe, nil)
 	case errors.As(err, &recipeErr):
 		return temporal.NewNonRetryableApplicationError(clipped(recipeErr.Text, mostFinal), wire.ErrInvalidRecipe, nil)
 	case errors.As(err, &sourceErr):

@@ -67,7 +67,7 @@ type teacher struct {
 }
 
 // newRuntime makes a recipe ready. The sources are needed for the identity of
-// recorded teachers.
+// recorded teachers. A fault of the recipe is a *[recipe.Error] at its place.
 func newRuntime(r *recipe.Recipe, files *Sources, lookup func(string) (string, bool)) (*runtime, error) {
 	rt := &runtime{recipe: r, sources: files, teachers: map[string]*teacher{}, accept: r.Merge.Accept, batches: map[string][]batch{}}
 	for i := range r.Teachers {
@@ -77,14 +77,14 @@ func newRuntime(r *recipe.Recipe, files *Sources, lookup func(string) (string, b
 	for i, c := range r.Check {
 		v, err := verify.New(c.Verifier, c.Options)
 		if err != nil {
-			return nil, invalidRecipe("check[%d]: %v", i, err)
+			return nil, r.ErrorAt(fmt.Sprintf("check[%d]", i), err.Error(), "")
 		}
 		rt.checks = append(rt.checks, check{when: c.When, verifier: v})
 	}
 	for i, f := range r.Filter {
 		ff, err := filter.New(f.Name, f.Options)
 		if err != nil {
-			return nil, invalidRecipe("filter[%d]: %v", i, err)
+			return nil, r.ErrorAt(fmt.Sprintf("filter[%d]", i), err.Error(), "")
 		}
 		rt.filters = append(rt.filters, step{when: f.When, filter: ff})
 	}
@@ -96,7 +96,7 @@ func newRuntime(r *recipe.Recipe, files *Sources, lookup func(string) (string, b
 		PerTask: r.Merge.PerTask, TeacherOrder: order, AnswerDuplicates: r.Merge.AnswerDuplicates,
 	})
 	if err != nil {
-		return nil, invalidRecipe("merge: %v", err)
+		return nil, r.ErrorAt("merge", err.Error(), "")
 	}
 	rt.policy = policy
 	return rt, nil

@@ -77,9 +77,18 @@ func (a *app) build(ctx context.Context, path string, f buildFlags) error {
 	return s.finish(ctx, run)
 }
 
-// loadRecipe reads a recipe and checks what depends on this machine.
-func (a *app) loadRecipe(path string) (*recipe.Recipe, error) {
+// readRecipe reads a recipe and checks all that it says.
+func (a *app) readRecipe(path string) (*recipe.Recipe, error) {
 	r, err := recipe.Load(path)
+	if err != nil {
+		return nil, err
+	}
+	return r, activities.CheckRecipe(r, a.lookup)
+}
+
+// loadRecipe reads a recipe and checks also what depends on this machine.
+func (a *app) loadRecipe(path string) (*recipe.Recipe, error) {
+	r, err := a.readRecipe(path)
 	if err != nil {
 		return nil, err
 	}

@@ -111,10 +111,24 @@ func exitCode(err error) int {
 // the layers that carried them.
 func message(err error) string {
 	var app *temporal.ApplicationError
+	text := err.Error()
 	if errors.As(err, &app) {
-		return app.Message()
+		text = app.Message()
 	}
-	return err.Error()
+	return fewLines(text)
+}
+
+// mostLines bounds an error on a terminal: what comes first is what to correct
+// first, and more would scroll it away.
+const mostLines = 13
+
+func fewLines(text string) string {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	if len(lines) <= mostLines {
+		return text
+	}
+	kept := lines[:mostLines-1]
+	return fmt.Sprintf("%s\n… and %d more lines like these; correct the first ones", strings.Join(kept, "\n"), len(lines)-len(kept))
 }
 
 // exitHelp is the table as the help shows it.

@@ -27,7 +27,7 @@ func planCommand(a *app) *cobra.Command {
 		Long:  "Plan reads the recipe and its prompts, asks no teacher, and says how many asks\neach teacher would get, how many are answered already, and what the rest costs.",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := recipe.Load(args[0])
+			r, err := a.readRecipe(args[0])
 			if err != nil {
 				return err
 			}

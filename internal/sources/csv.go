@@ -43,6 +43,9 @@ func csvHeader(l *lines) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("header: %w", err)
 	}
+	if isBlank([]byte(strings.Join(header, ""))) {
+		return nil, errors.New("has no header: its first line is blank; the first line names the columns")
+	}
 	seen := map[string]bool{}
 	for i := range header {
 		header[i] = strings.TrimSpace(header[i])
