@@ -219,7 +219,7 @@ func (p *planner) read(ctx context.Context, index int, files []sources.File) err
 					return p.tooManyBad(src, bad, shown, true)
 				}
 			case errors.As(err, &fileError):
-				return badSource("%s: %v", src.Path, err)
+				return badSource("prompts[%d].path: %v", index, err)
 			case err != nil:
 				return err
 			default:

@@ -1,7 +1,10 @@
 package workflows
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -233,9 +236,12 @@ func (b *build) allDone() bool {
 
 func (b *build) streamFailure() error {
 	for _, id := range b.order {
-		if f := b.streams[id].Failure; f != "" {
-			return temporal.NewApplicationError("teacher "+id+": "+f, "StreamFailed")
+		r := b.streams[id]
+		if r.Failure == "" {
+			continue
 		}
+		text := "teacher " + id + ": " + strings.TrimPrefix(r.Failure, "teacher "+id+": ")
+		return temporal.NewApplicationError(text, cmp.Or(r.FailureType, "StreamFailed"))
 	}
 	return nil
 }
@@ -321,9 +327,23 @@ func (b *build) awaitStreams(ctx workflow.Context) {
 	})
 }
 
+// errorType is the type of the application error in err, or "".
+func errorType(err error) string {
+	var app *temporal.ApplicationError
+	if errors.As(err, &app) {
+		return app.Type()
+	}
+	return ""
+}
+
+// errorText is what an error says, without the layers that carried it.
 func errorText(err error) string {
 	const most = 2000
 	s := err.Error()
+	var app *temporal.ApplicationError
+	if errors.As(err, &app) {
+		s = app.Message()
+	}
 	if len(s) > most {
 		s = s[:most]
 	}

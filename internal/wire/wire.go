@@ -230,6 +230,8 @@ type StreamReport struct {
 	Done    bool           `json:"done,omitempty"`
 	Stopped *TeacherFailed `json:"stopped,omitempty"`
 	Failure string         `json:"failure,omitempty"` // the stream itself failed
+	// FailureType is the application error's, "" for any other.
+	FailureType string `json:"failure_type,omitempty"`
 }
 
 // Control tells a stream to pause, go on, or change its window.
