@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"go.temporal.io/sdk/temporal"
+	"go.uber.org/goleak"
 
 	"github.com/stillhouse-data/stillhouse/internal/objstore"
 	"github.com/stillhouse-data/stillhouse/internal/wire"
@@ -21,7 +22,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == launch.SuperviseArg {
 		os.Exit(launch.Supervise(os.Args[2:]))
 	}
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 // withTrainer is a worker with a published version of sums, which can launch.
