@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +20,7 @@ import (
 	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/datasets/catalog"
 	"github.com/stillhouse-data/stillhouse/internal/objstore"
+	"github.com/stillhouse-data/stillhouse/internal/objstore/mem"
 	"github.com/stillhouse-data/stillhouse/internal/sources"
 	"github.com/stillhouse-data/stillhouse/internal/wire"
 )
@@ -150,6 +153,9 @@ func TestAbandon(t *testing.T) {
 	}
 	r := w.start(recordedSumsRecipe)
 	must[struct{}](w, wire.ActivityAbandon, r.ref, catalog.BuildCancelled, strings.Repeat("why ", 10_000))
+	if left := w.objects(workPrefix("sums", r.ref.BuildID, "")); left != "" {
+		t.Errorf("intermediate files are left: %s", left)
+	}
 	if in := state(r.ref); in.State != catalog.BuildCancelled || in.Finished == nil || !strings.HasPrefix(in.Reason, "why") || len(in.Reason) > 1000 {
 		t.Errorf("%+v", in)
 	}
@@ -293,4 +299,73 @@ func retried[T any](w *world, out *T, name string, args ...any) {
 		}
 	}
 	w.t.Fatalf("%s does not succeed", name)
+}
+
+// A file that changes under our hands must not be kept under the digest of what
+// it was.
+func TestSubmitOfAFileThatChanges(t *testing.T) {
+	for _, how := range []string{"between listing and upload", "during the upload"} {
+		t.Run(how, func(t *testing.T) {
+			bucket := mem.New("t")
+			w := newWorldOn(t, bucket)
+			w.file("p.jsonl", sums(10))
+			path := filepath.Join(w.dir, "p.jsonl")
+			change := func() {
+				w.file("p.jsonl", sums(11))
+				if err := os.Chtimes(path, time.Unix(1, 0), time.Unix(1, 0)); err != nil {
+					t.Error(err)
+				}
+			}
+			r := parsed(t, "name: x\nprompts: [{path: p.jsonl}]\nteachers: [{model: m, base_url: http://localhost/v1}]\n")
+			var once sync.Once
+			bucket.Fault = func(op, key string) error {
+				if op == mem.OpPut && strings.HasPrefix(key, "sources/") && how == "during the upload" || strings.HasPrefix(key, "recipes/") && how == "between listing and upload" {
+					once.Do(change)
+				}
+				return nil
+			}
+			_, err := Submit(context.Background(), bucket, r, sources.Finder{Dir: w.dir})
+			if !errors.Is(err, errChanging) || !strings.Contains(err.Error(), "p.jsonl") {
+				t.Errorf("%v", err)
+			}
+			if left := w.objects("sources/"); left != "" {
+				t.Errorf("it is kept all the same: %s", left)
+			}
+		})
+	}
+}
+
+// A preview beside a build of the same recipe has another plan: neither may get
+// the other's batches.
+func TestTwoPlansOfOneRecipe(t *testing.T) {
+	w := newWorld(t)
+	recordedSums(w, 60)
+	ref := w.submit(recordedSumsRecipe)
+	full := must[wire.PlanOutput](w, wire.ActivityPlan, ref)
+	small := ref
+	small.BuildID, small.Preview = wire.BuildID(time.Unix(50, 0), "preview"), 6
+	sample := must[wire.PlanOutput](w, wire.ActivityPlan, small)
+
+	rt, plan, err := w.a.planned(context.Background(), ref, full.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Meanwhile an activity of the preview, and of further ones, comes.
+	rt2, other, err := w.a.planned(context.Background(), small, sample.Key)
+	if err != nil || rt2 != rt {
+		t.Fatal(err)
+	}
+	for range 2 {
+		for _, p := range []*Plan{plan, other} {
+			for i, want := range p.batches("a") {
+				if got, err := rt.batch(p, "a", i); err != nil || got != want {
+					t.Errorf("batch %d is %+v %v, want %+v", i, got, err, want)
+				}
+			}
+			if _, err := rt.batch(p, "a", len(p.batches("a"))); err == nil {
+				t.Error("there is a batch too many")
+			}
+		}
+		rt.plans = nil // no room is left for either
+	}
 }

@@ -32,13 +32,7 @@ func NewCounter(r *recipe.Recipe, prompts [][]sources.File, recorded map[string]
 	for id, list := range recorded {
 		for _, f := range list {
 			p := SourceFile{Name: f.Name, Size: f.Size, SHA256: f.SHA256}
-			if f.Path != "" {
-				digest, _, err := fileDigest(f.Path)
-				if err != nil {
-					return nil, err
-				}
-				p.SHA256 = digest
-			} else {
+			if f.Path == "" {
 				p.URL = f.Key
 			}
 			files.Recorded[id] = append(files.Recorded[id], p)

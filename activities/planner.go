@@ -24,7 +24,7 @@ const (
 	// shownBadRows is how many bad rows an error spells out.
 	shownBadRows = 5
 	// openBytes bounds the tasks of all shards that are being filled.
-	openBytes = 64 << 20
+	openBytes = 32 << 20
 	// maxCells bounds the pairs of domain and effort: each costs a shard at
 	// least, and a reader when the tables are written.
 	maxCells = 2000

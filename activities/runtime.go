@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/stillhouse-data/stillhouse/datasets"
@@ -39,10 +40,19 @@ type runtime struct {
 	policy   merge.Policy
 	accept   string
 
-	mu      sync.Mutex
+	mu    sync.Mutex
+	plans []*loadedPlan // of the builds that use it, newest last
+}
+
+// keptPlans bounds the plans of one recipe that a worker holds: of a build and
+// of a preview beside it.
+const keptPlans = 4
+
+// A loadedPlan is a plan with the batches that were cut of it.
+type loadedPlan struct {
+	key     string
 	plan    *Plan
-	planKey string
-	batches map[string][]batch
+	batches map[string][]batch // by teacher
 }
 
 type check struct {
@@ -69,7 +79,7 @@ type teacher struct {
 // newRuntime makes a recipe ready. The sources are needed for the identity of
 // recorded teachers. A fault of the recipe is a *[recipe.Error] at its place.
 func newRuntime(r *recipe.Recipe, files *Sources, lookup func(string) (string, bool)) (*runtime, error) {
-	rt := &runtime{recipe: r, sources: files, teachers: map[string]*teacher{}, accept: r.Merge.Accept, batches: map[string][]batch{}}
+	rt := &runtime{recipe: r, sources: files, teachers: map[string]*teacher{}, accept: r.Merge.Accept}
 	for i := range r.Teachers {
 		t := newTeacher(&r.Teachers[i], files, lookup)
 		rt.teachers[t.spec.ID] = t
@@ -258,8 +268,10 @@ func (a *Activities) planned(ctx context.Context, ref wire.BuildRef, key string)
 	}
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
-	if rt.planKey == key {
-		return rt, rt.plan, nil
+	for _, p := range rt.plans {
+		if p.key == key {
+			return rt, p.plan, nil
+		}
 	}
 	text, _, err := objstore.ReadAll(ctx, a.Bucket, key, maxPlan)
 	if err != nil {
@@ -269,23 +281,35 @@ func (a *Activities) planned(ctx context.Context, ref wire.BuildRef, key string)
 	if err := json.Unmarshal(text, &plan); err != nil {
 		return nil, nil, fmt.Errorf("read the build's plan: %w", err)
 	}
-	rt.plan, rt.planKey, rt.batches = &plan, key, map[string][]batch{}
-	return rt, rt.plan, nil
+	if len(rt.plans) == keptPlans {
+		rt.plans = slices.Delete(rt.plans, 0, 1)
+	}
+	rt.plans = append(rt.plans, &loadedPlan{key: key, plan: &plan, batches: map[string][]batch{}})
+	return rt, &plan, nil
 }
 
 // batch finds one batch of a teacher.
 func (rt *runtime) batch(plan *Plan, teacherID string, index int) (batch, error) {
-	rt.mu.Lock()
-	defer rt.mu.Unlock()
-	list, ok := rt.batches[teacherID]
-	if !ok {
-		list = plan.batches(teacherID)
-		rt.batches[teacherID] = list
-	}
-	if index >= len(list) {
+	list := rt.batches(plan, teacherID)
+	if index < 0 || index >= len(list) {
 		return batch{}, fmt.Errorf("teacher %s has %d batches in this plan, not %d", teacherID, len(list), index+1)
 	}
 	return list[index], nil
+}
+
+func (rt *runtime) batches(plan *Plan, teacherID string) []batch {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	for _, p := range rt.plans {
+		if p.plan != plan {
+			continue
+		}
+		if p.batches[teacherID] == nil {
+			p.batches[teacherID] = plan.batches(teacherID)
+		}
+		return p.batches[teacherID]
+	}
+	return plan.batches(teacherID) // it has made room for another
 }
 
 // client is the worker's one client of a teacher. It is shared by all builds

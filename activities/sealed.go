@@ -99,7 +99,7 @@ func (s *seal) ended(ctx context.Context) (*wire.BuildOutput, error) {
 	if err := json.Unmarshal(in.Result, &s.result); err != nil {
 		return nil, fmt.Errorf("read the result of build %s: %w", s.in.BuildID, err)
 	}
-	s.clear(ctx)
+	s.a.clear(ctx, s.in.BuildRef)
 	return s.output(), nil
 }
 
@@ -118,13 +118,14 @@ func (s *seal) end(ctx context.Context) (*wire.BuildOutput, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.clear(ctx)
+	s.a.clear(ctx, s.in.BuildRef)
 	return s.output(), nil
 }
 
-func (s *seal) clear(ctx context.Context) {
-	if err := s.a.clearWork(ctx, s.in.BuildRef); err != nil {
-		s.a.Log.Warn("the build's intermediate files were not removed; gc will", "build", s.in.BuildID, "error", err)
+// clear removes a build's intermediate files as far as it goes.
+func (a *Activities) clear(ctx context.Context, ref wire.BuildRef) {
+	if err := a.clearWork(ctx, ref); err != nil {
+		a.Log.Warn("the build's intermediate files were not removed; gc will", "build", ref.BuildID, "error", err)
 	}
 }
 
@@ -184,8 +185,9 @@ func sortedIDs(m map[string]string) []string {
 	return slices.Sorted(maps.Keys(m))
 }
 
-// AbandonBuild records that a build ended without a version. One that had
-// published by then stays done.
+// AbandonBuild records that a build ended without a version, and clears its
+// work away: the answers are kept, and the next build needs nothing else. One
+// that had published by then stays done.
 func (a *Activities) AbandonBuild(ctx context.Context, ref wire.BuildRef, state, why string) error {
 	in, err := a.Catalog.Build(ctx, ref.Dataset, ref.BuildID)
 	if err == nil && in.State != catalog.BuildDone {
@@ -193,6 +195,9 @@ func (a *Activities) AbandonBuild(ctx context.Context, ref wire.BuildRef, state,
 	}
 	if errors.Is(err, catalog.ErrUnknown) {
 		return nil
+	}
+	if err == nil {
+		a.clear(ctx, ref)
 	}
 	return err
 }

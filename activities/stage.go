@@ -158,7 +158,7 @@ type cachedShard struct {
 
 // shardBytes bounds the tasks in memory; the shard that was used last stays
 // however large it is.
-const shardBytes = 64 << 20
+const shardBytes = 32 << 20
 
 // entry is the cache's place for a shard.
 func (c *shardCache) entry(key string) *cachedShard {

@@ -129,17 +129,41 @@ func pin(ctx context.Context, b objstore.Bucket, f sources.File) (SourceFile, in
 	if f.Path == "" {
 		return SourceFile{Name: f.Name, URL: f.Key, SHA256: f.SHA256, Size: f.Size}, 0, nil
 	}
-	digest, size, err := fileDigest(f.Path)
+	file, err := os.Open(f.Path)
+	if err != nil {
+		return SourceFile{}, 0, err
+	}
+	defer file.Close()
+	before, err := file.Stat()
+	if err != nil {
+		return SourceFile{}, 0, err
+	}
+	digest, size, err := digestOf(file)
 	if err != nil {
 		return SourceFile{}, 0, err
 	}
 	p := SourceFile{Name: f.Name, Key: "sources/" + digest + "/" + component(f.Name), SHA256: digest, Size: size}
+	if f.SHA256 != "" && f.SHA256 != digest {
+		return SourceFile{}, 0, errChanging
+	}
 	if at, err := b.Head(ctx, p.Key); err == nil && at.Size == size {
 		return p, 0, nil
 	}
-	_, err = objstore.PutFile(ctx, b, p.Key, f.Path, objstore.PutOptions{})
-	return p, size, err
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return SourceFile{}, 0, err
+	}
+	if _, err := b.Put(ctx, p.Key, file, size, objstore.PutOptions{}); err != nil {
+		return SourceFile{}, 0, err
+	}
+	if after, err := file.Stat(); err != nil || after.Size() != size || !after.ModTime().Equal(before.ModTime()) {
+		// What is there now may not be what its key says.
+		return SourceFile{}, 0, errors.Join(errChanging, b.Delete(ctx, p.Key))
+	}
+	return p, size, nil
 }
+
+// errChanging is a file whose digest would not name its content.
+var errChanging = errors.New("it changed while it was read; start again when nobody writes to it")
 
 func fileDigest(path string) (digest string, size int64, err error) {
 	f, err := os.Open(path)
@@ -147,8 +171,12 @@ func fileDigest(path string) (digest string, size int64, err error) {
 		return "", 0, err
 	}
 	defer f.Close()
+	return digestOf(f)
+}
+
+func digestOf(r io.Reader) (digest string, size int64, err error) {
 	h := sha256.New()
-	if size, err = io.Copy(h, f); err != nil {
+	if size, err = io.Copy(h, r); err != nil {
 		return "", 0, err
 	}
 	return hex.EncodeToString(h.Sum(nil)), size, nil
