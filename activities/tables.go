@@ -14,6 +14,9 @@ import (
 // begun, compressed.
 const tableBytes = 256 << 20
 
+// tableGroup bounds a row group, raw: four tables are written at once.
+const tableGroup = 24 << 20
+
 // A tableWriter writes one table's split to local files, and begins a new file
 // where one is large enough. Equal rows give equal files. A table without rows
 // has no file: not every reader opens an empty one.
@@ -25,10 +28,11 @@ type tableWriter[T any] struct {
 	w            *parquetio.Writer[T] // nil between files
 	one          [1]T
 	rows         int64
+	most         int64 // bytes of a file
 }
 
 func newTable[T any](dir, table, split string) *tableWriter[T] {
-	return &tableWriter[T]{dir: dir, table: table, split: split}
+	return &tableWriter[T]{dir: dir, table: table, split: split, most: tableBytes}
 }
 
 func (t *tableWriter[T]) begin() error {
@@ -36,7 +40,7 @@ func (t *tableWriter[T]) begin() error {
 	if err != nil {
 		return err
 	}
-	w, err := parquetio.NewWriter[T](f, parquetio.Options{SortedBy: "prompt_id"})
+	w, err := parquetio.NewWriter[T](f, parquetio.Options{SortedBy: "prompt_id", RowGroupBytes: tableGroup})
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
@@ -45,7 +49,7 @@ func (t *tableWriter[T]) begin() error {
 }
 
 func (t *tableWriter[T]) add(row T) error {
-	if t.w != nil && t.w.Bytes() > tableBytes {
+	if t.w != nil && t.w.Bytes() > t.most {
 		if err := t.close(); err != nil {
 			return err
 		}

@@ -15,8 +15,11 @@ import (
 )
 
 const (
-	// refineWindow is how many shards are refined at once.
+	// refineWindow is how many shards are refined at once, and besideAsking how
+	// many while teachers are still asked: asking goes first, as its time is
+	// the endpoints'.
 	refineWindow = 8
+	besideAsking = 2
 	// continueEvery bounds the shards that one run refines, so that a history
 	// stays at a few thousand events even where the server suggests nothing.
 	continueEvery = 600
@@ -206,7 +209,11 @@ func (b *build) refineReady(ctx workflow.Context) {
 	for _, id := range b.order {
 		ready = min(ready, b.streams[id].Through)
 	}
-	for b.next < ready && b.inFlight < refineWindow {
+	window := besideAsking
+	if b.allDone() {
+		window = refineWindow
+	}
+	for b.next < ready && b.inFlight < window {
 		shard := b.next
 		b.next++
 		b.inFlight++

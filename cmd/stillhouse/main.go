@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"runtime/debug"
 
 	"github.com/stillhouse-data/stillhouse/internal/cli"
 	"github.com/stillhouse-data/stillhouse/internal/home"
@@ -15,6 +16,10 @@ import (
 	"github.com/stillhouse-data/stillhouse/training/launch"
 )
 
+// memoryLimit is the size, in bytes, from which on the garbage collector works
+// harder. With the program's own text it keeps a process under 500 MiB.
+const memoryLimit = 320 << 20
+
 func main() {
 	// Some processes of ours are this program again: the embedded store and
 	// the supervisor of a training.
@@ -23,6 +28,10 @@ func main() {
 	}
 	if len(os.Args) > 1 && os.Args[1] == launch.SuperviseArg {
 		os.Exit(launch.Supervise(os.Args[2:]))
+	}
+	// A process stays near this size whatever it builds; GOMEMLIMIT overrides it.
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(memoryLimit)
 	}
 	os.Exit(cli.Main(os.Args[1:], embedded{}, version.Version))
 }

@@ -57,7 +57,11 @@ func appendFrame(dst []byte, r *Record) ([]byte, error) {
 	}
 	start := len(dst)
 	dst = append(dst, make([]byte, frameHeader)...)
-	dst = encoder().EncodeAll(*buf, dst)
+	if len(*buf) <= storedBytes {
+		dst = appendStored(dst, *buf)
+	} else {
+		dst = encoder().EncodeAll(*buf, dst)
+	}
 	if cap(*buf) > 1<<20 {
 		*buf = nil
 	}
@@ -67,6 +71,27 @@ func appendFrame(dst []byte, r *Record) ([]byte, error) {
 	binary.LittleEndian.PutUint32(head[8:], uint32(len(dst)-start-frameHeader))
 	binary.LittleEndian.PutUint32(head[12:], frameCRC(dst[start:]))
 	return dst, nil
+}
+
+// storedBytes is the longest record that a journal holds as it is. Most short
+// ones are packed in a segment within a second, and packing each by itself
+// would cost more than asking for it.
+const storedBytes = 16 << 10
+
+// appendStored appends a zstd frame of one raw block (RFC 8878, 3.1.1), for 1
+// to 65,791 bytes.
+func appendStored(dst, payload []byte) []byte {
+	n := len(payload)
+	dst = append(dst, 0x28, 0xb5, 0x2f, 0xfd)
+	if n < 256 {
+		dst = append(dst, 0x20, byte(n)) // single segment, one byte of size
+	} else {
+		dst = append(dst, 0x60) // single segment, two bytes of size less 256
+		dst = binary.LittleEndian.AppendUint16(dst, uint16(n-256))
+	}
+	block := uint32(n)<<3 | 1 // raw, and the last
+	dst = append(dst, byte(block), byte(block>>8), byte(block>>16))
+	return append(dst, payload...)
 }
 
 // frameCRC covers the length and the zstd frame behind the header.

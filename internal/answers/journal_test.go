@@ -91,6 +91,9 @@ func TestTornJournalKeepsWhatIsWhole(t *testing.T) {
 	for n := range len(data) + 1 {
 		whole, _ := slices.BinarySearch(ends, n+1)
 		for name, tail := range map[string][]byte{"cut": nil, "zeros": make([]byte, 50), "noise": bytes.Repeat([]byte{0x5a, 0x2a, 0x4d, 0x18, 8, 0, 0, 0}, 5)} {
+			if name == "zeros" && whole < len(ends) && len(bytes.Trim(data[n:ends[whole]], "\x00")) == 0 {
+				continue // the record ends with these very zeros: it is whole
+			}
 			got, report := scanned(t, append(data[:n:n], tail...))
 			if diff := cmp.Diff(want[:whole], got, sameBytes); diff != "" && !(whole == 0 && len(got) == 0) {
 				t.Fatalf("%s at byte %d (-want +got):\n%s", name, n, diff)

@@ -34,6 +34,6 @@ func defaults() tuning {
 		batchBytes: 64 << 20, batchRows: 100_000,
 		closeRows: 1 << 20, smallBytes: 64 << 20, smallMost: 16, mergeBytes: 256 << 20,
 		grace: time.Hour, patience: 20 * time.Minute, remoteBytes: 8 << 20,
-		recentBytes: 64 << 20, cacheBytes: 20 << 30, openKeys: 512, openSegments: 64,
+		recentBytes: 32 << 20, cacheBytes: 20 << 30, openKeys: 512, openSegments: 64,
 	}
 }
