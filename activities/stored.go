@@ -5,6 +5,7 @@ import (
 	"io"
 	"path"
 	"strings"
+	"unicode"
 
 	"github.com/stillhouse-data/stillhouse/internal/objstore"
 	"github.com/stillhouse-data/stillhouse/internal/sources"
@@ -64,7 +65,7 @@ func ListStored(ctx context.Context, b objstore.Bucket, bucketURL, pattern strin
 func component(name string) string {
 	var b strings.Builder
 	for _, r := range path.Base(strings.ReplaceAll(name, `\`, "/")) {
-		if r < 0x20 || r == 0x7f || r == '/' || r == '\uFFFD' {
+		if unicode.IsControl(r) || r == '/' || r == '\uFFFD' {
 			r = '_'
 		}
 		if b.Len() >= 200 {
@@ -72,7 +73,7 @@ func component(name string) string {
 		}
 		b.WriteRune(r)
 	}
-	if s := b.String(); s != "" && s != "." && s != ".." {
+	if s := b.String(); objstore.ValidKey(s) == nil {
 		return s
 	}
 	return "file"
