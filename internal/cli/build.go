@@ -122,6 +122,9 @@ func (s *session) submit(ctx context.Context, r *recipe.Recipe) (*run, error) {
 			}
 		}
 	}
+	if err := s.needAttributes(ctx); err != nil {
+		return nil, err
+	}
 	sub, err := activities.Submit(ctx, s.bucket, r, s.app.finder(r.Dir))
 	if err != nil {
 		return nil, err

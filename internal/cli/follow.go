@@ -18,6 +18,9 @@ const (
 	pollEvery = 500 * time.Millisecond
 	// pollLimit bounds one such question.
 	pollLimit = 5 * time.Second
+	// silentAfter is how many questions in a row stay without an answer before
+	// a user is told that nobody works.
+	silentAfter = 2
 	// endLimit bounds how long a process takes to give its home back once its
 	// services have stopped to answer.
 	endLimit = 10 * time.Second
@@ -67,6 +70,7 @@ func (s *session) await(ctx context.Context, r *run) chan ended {
 func (s *session) watch(ctx context.Context, r *run, show *progressView, end chan ended) (lost bool, err error) {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
+	unanswered := 0
 	var died <-chan struct{}
 	if s.services != nil {
 		died = s.services.Done()
@@ -95,9 +99,14 @@ func (s *session) watch(ctx context.Context, r *run, show *progressView, end cha
 			p, err := s.progress(ctx, r.id)
 			switch {
 			case err == nil:
+				unanswered = 0
 				show.show(p)
 			case s.lost(ctx):
 				return true, nil
+			default:
+				if unanswered++; unanswered == silentAfter && s.remote {
+					s.app.warn("no worker answers for this build; it waits until one runs: stillhouse worker, with this --temporal, --namespace and --store")
+				}
 			}
 		}
 	}

@@ -121,6 +121,9 @@ func (a *app) createSchedule(ctx context.Context, name, path, cron, every, zone 
 		return err
 	}
 	defer s.close()
+	if err := s.needAttributes(ctx); err != nil {
+		return err
+	}
 	sub, err := activities.Submit(ctx, s.bucket, r, a.finder(r.Dir))
 	if err != nil {
 		return err

@@ -70,6 +70,9 @@ func (a *app) work(ctx context.Context, only string) error {
 		return fmt.Errorf("each worker on a machine needs a home of its own: %w", err)
 	}
 	s.lock = lock
+	if err := s.needAttributes(ctx); err != nil {
+		return err
+	}
 	var ids []string
 	if only != "" {
 		for _, id := range strings.Split(only, ",") {

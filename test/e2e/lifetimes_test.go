@@ -78,7 +78,7 @@ func TestAttach(t *testing.T) {
 	s := startSim(t, "-models", "a", "-ttft", "50ms", "-chunk", "400")
 	h := newHouse(t)
 	m := made{dir: t.TempDir(), name: "attached", teachers: teacher(s, "a", "")}
-	prompts(t, filepath.Join(m.dir, "prompts.jsonl"), map[string]int{"math": 600})
+	prompts(t, filepath.Join(m.dir, "prompts.jsonl"), map[string]int{"math": 900})
 	recipe := m.write(t)
 
 	first := h.start("build", recipe, "--yes")
@@ -104,14 +104,14 @@ func TestAttach(t *testing.T) {
 		t.Fatalf("the second command ended with %d:\n%s", code, tail(second.stderr(), 2000))
 	}
 	r := second.result()
-	if r.BuildID != status.BuildID || r.Version != 1 || r.Candidates != 600 {
+	if r.BuildID != status.BuildID || r.Version != 1 || r.Candidates != 900 {
 		t.Errorf("the build that was taken over: %+v; want %s to publish version 1", r, status.BuildID)
 	}
 	sum := s.total()
-	if sum.UniqueCompleted != 600 || sum.PaidTwice > 8+sum.PeakConcurrency {
-		t.Errorf("%d answers, %d paid twice; want 600, and twice only what was in flight", sum.UniqueCompleted, sum.PaidTwice)
+	if sum.UniqueCompleted != 900 || sum.PaidTwice > 8+sum.PeakConcurrency {
+		t.Errorf("%d answers, %d paid twice; want 900, and twice only what was in flight", sum.UniqueCompleted, sum.PaidTwice)
 	}
-	t.Logf("both commands follow %s; taken over %v after the kill; %d requests for 600 asks, paid twice %d", r.BuildID, noticed.Round(time.Millisecond), sum.Requests, sum.PaidTwice)
+	t.Logf("both commands follow %s; taken over %v after the kill; %d requests for 900 asks, paid twice %d", r.BuildID, noticed.Round(time.Millisecond), sum.Requests, sum.PaidTwice)
 }
 
 // TestTakeOver has three commands on one build: when the one that runs it is
@@ -121,7 +121,7 @@ func TestTakeOver(t *testing.T) {
 	s := startSim(t, "-models", "a", "-ttft", "50ms", "-chunk", "400")
 	h := newHouse(t)
 	m := made{dir: t.TempDir(), name: "handed", teachers: teacher(s, "a", "")}
-	prompts(t, filepath.Join(m.dir, "prompts.jsonl"), map[string]int{"math": 800})
+	prompts(t, filepath.Join(m.dir, "prompts.jsonl"), map[string]int{"math": 1200})
 	recipe := m.write(t)
 
 	first := h.start("build", recipe, "--yes")

@@ -22,17 +22,18 @@ const (
 
 // A house is a home folder and the commands that run on it.
 type house struct {
-	t   testing.TB
-	dir string
+	t    testing.TB
+	dir  string
+	more []string // variables of its commands, beside the clean environment
 }
 
 func newHouse(t testing.TB) *house {
 	t.Helper()
-	return &house{t, filepath.Join(t.TempDir(), "home")}
+	return &house{t: t, dir: filepath.Join(t.TempDir(), "home")}
 }
 
 // on is the same home for a subtest.
-func (h *house) on(t testing.TB) *house { return &house{t, h.dir} }
+func (h *house) on(t testing.TB) *house { return &house{t, h.dir, h.more} }
 
 // A process is a command that runs. Its output goes to files, so that no child
 // that it leaves behind could keep a pipe of ours open.
@@ -56,7 +57,7 @@ func (h *house) start(args ...string) *process {
 // env is a clean environment: nothing of the machine's own settings reaches
 // the program.
 func (h *house) env() []string {
-	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Dir(h.dir), "TMPDIR=" + os.TempDir()}
+	return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Dir(h.dir), "TMPDIR=" + os.TempDir()}, h.more...)
 }
 
 func startProcess(t testing.TB, path string, args, env []string) *process {
