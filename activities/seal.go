@@ -46,6 +46,7 @@ type seal struct {
 	// stopped is the class of failure of the teachers that were given up.
 	stopped map[string]string
 	passed  map[string][2]int64
+	failed  string // what the first ask that failed said
 }
 
 func (s *seal) run(ctx context.Context) (*wire.BuildOutput, error) {
@@ -182,6 +183,9 @@ func (s *seal) tally(r *refinedTask) {
 		s.result.Candidates++
 		if c.Error != nil {
 			s.whyStopped(c)
+			if s.failed == "" && c.ErrorText != nil && *c.Error != classNotAsked {
+				s.failed = *c.ErrorText
+			}
 		} else {
 			t.Answers++
 			if r.fresh(i) {

@@ -25,7 +25,7 @@ func (s *seal) failedGates() []string {
 	case rows < int64(g.MinRows):
 		out = append(out, fmt.Sprintf("min_rows: %d rows, and at least %d are wanted", rows, g.MinRows))
 	case rows == 0:
-		out = append(out, "no answer was accepted, so there is no row to publish")
+		out = append(out, s.nothingAccepted())
 	}
 	domains := make([]string, 0, len(g.MinPassRate))
 	for d := range g.MinPassRate {
@@ -44,6 +44,18 @@ func (s *seal) failedGates() []string {
 		out = append(out, fmt.Sprintf("max_cost_usd: the build cost $%.2f, and at most $%.2f are wanted", s.result.CostUSD, *g.MaxCostUSD))
 	}
 	return out
+}
+
+// nothingAccepted says that there is nothing to publish, with where to look.
+func (s *seal) nothingAccepted() string {
+	const text = "no answer was accepted, so there is no row to publish; "
+	switch {
+	case len(s.result.Stopped) > 0:
+		return text + "its teachers were given up"
+	case s.failed != "":
+		return text + s.failed
+	}
+	return text + "look at single answers with: stillhouse preview RECIPE"
 }
 
 // judged counts a verdict: passed, and passed or failed.

@@ -87,6 +87,8 @@ func exitCode(err error) int {
 	var app *temporal.ApplicationError
 	var locked *home.ErrLocked
 	var unavailable *serviceerror.Unavailable
+	var silent *serviceerror.DeadlineExceeded
+	var refused *serviceerror.InvalidArgument // such as a cron expression
 	switch {
 	case err == nil:
 		return exitDone
@@ -94,13 +96,13 @@ func exitCode(err error) int {
 		return coded.code
 	case errors.As(err, &use), errors.As(err, &faults), errors.As(err, &fault),
 		errors.As(err, &recipeErr), errors.As(err, &sourceErr),
-		errors.Is(err, catalog.ErrInvalid), errors.Is(err, catalog.ErrUnknown):
+		errors.Is(err, catalog.ErrInvalid), errors.Is(err, catalog.ErrUnknown), errors.As(err, &refused):
 		return exitUsage
 	case errors.As(err, &app) && (app.Type() == wire.ErrInvalidRecipe || app.Type() == wire.ErrBadSource):
 		return exitUsage
 	case errors.Is(err, context.Canceled), temporal.IsCanceledError(err):
 		return exitInterrupted
-	case errors.Is(err, objstore.ErrUnavailable), errors.As(err, &unavailable), errors.As(err, &locked),
+	case errors.Is(err, objstore.ErrUnavailable), errors.As(err, &unavailable), errors.As(err, &silent), errors.As(err, &locked),
 		errors.Is(err, context.DeadlineExceeded):
 		return exitUnreachable
 	}
@@ -111,9 +113,13 @@ func exitCode(err error) int {
 // the layers that carried them.
 func message(err error) string {
 	var app *temporal.ApplicationError
+	var silent *serviceerror.DeadlineExceeded
 	text := err.Error()
-	if errors.As(err, &app) {
+	switch {
+	case errors.As(err, &app):
 		text = app.Message()
+	case errors.As(err, &silent):
+		text += "; Temporal does not answer: look with stillhouse doctor, then run the same command again"
 	}
 	return fewLines(text)
 }

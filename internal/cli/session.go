@@ -212,7 +212,7 @@ func (s *session) start(ctx context.Context) error {
 		return fmt.Errorf("take over what an earlier process left: %w", err)
 	}
 	if s.workers, err = startWorkers(ctx, s, nil); err != nil {
-		return err
+		return startError(s.home, err)
 	}
 	return s.home.WriteEndpoints(&e)
 }

@@ -243,7 +243,7 @@ func findIntent(ctx context.Context, c *catalog.Catalog, build string) (*catalog
 		return nil, usage("no build yet; start one with: stillhouse build RECIPE, or: stillhouse demo")
 	}
 	if newest == nil {
-		return nil, usage("no build %s in this store", build)
+		return nil, usage("no build %s in this store; name a build's id or a dataset, or leave it out for the newest", build)
 	}
 	return newest, nil
 }
