@@ -132,7 +132,7 @@ func heartbeat(ctx context.Context, every time.Duration, detail func() any) (sto
 
 // beatEvery is how often activities heartbeat. Workers throttle what goes to
 // the server (worker.Options), so this bounds only how fresh a detail can be.
-const beatEvery = time.Second
+const beatEvery = 2 * time.Second
 
 // slower is how much more seldom they do once they are cancelled.
 const slower = 10

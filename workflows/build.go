@@ -19,7 +19,7 @@ const (
 	// many while teachers are still asked: asking goes first, as its time is
 	// the endpoints'.
 	refineWindow = 8
-	besideAsking = 2
+	besideAsking = 1
 	// continueEvery bounds the shards that one run refines, so that a history
 	// stays at a few thousand events even where the server suggests nothing.
 	continueEvery = 600
