@@ -269,11 +269,13 @@ func (w *askWork) askOne(admit, flight context.Context, ask *asked) error {
 		return nil
 	}
 	started := time.Now()
-	reply, err := w.client.AskAdmitted(flight, admit, ask.request)
+	err := w.client.AskAndKeep(flight, admit, ask.request, func(reply *teachers.Reply) error {
+		return w.keep(flight, ask, reply)
+	})
 	var failure *teachers.Error
 	switch {
 	case err == nil:
-		return w.keep(flight, ask, reply)
+		return nil
 	case !errors.As(err, &failure):
 		return fmt.Errorf("ask teacher %s: %w", w.teacher.spec.ID, err)
 	case failure.Class == teachers.ClassCancelled:

@@ -296,7 +296,7 @@ func (s *seal) manifest(files []catalog.FileRef, reports []string) catalog.Manif
 	m := catalog.Manifest{
 		Dataset: s.in.Dataset, BuildID: s.in.BuildID, Files: files, Rejected: s.result.Rejected,
 		Recipe: recipeKey(s.in.RecipeDigest), RecipeDigest: s.in.RecipeDigest, Reports: reports,
-		Tool: "stillhouse " + version.Version, CostMicros: s.spent, Unpriced: s.result.UnpricedAsks,
+		Tool: "stillhouse " + version.Get().Version, CostMicros: s.spent, Unpriced: s.result.UnpricedAsks,
 		DurationMS: time.Since(s.in.Started).Milliseconds(),
 		Counts: catalog.Counts{
 			Prompts: s.plan.Prompts, Tasks: s.plan.Tasks, Duplicates: s.plan.Duplicates, Asks: s.result.Asks,

@@ -126,20 +126,34 @@ func (c *Client) Close() {
 // and the endpoint's Retry-After take. A 429, 503 or 529 uses up no attempt.
 // Every error is an *Error.
 func (c *Client) Ask(ctx context.Context, r *Request) (*Reply, error) {
-	return c.AskAdmitted(ctx, ctx, r)
+	var got *Reply
+	err := c.AskAndKeep(ctx, ctx, r, func(reply *Reply) error { got = reply; return nil })
+	return got, err
 }
 
-// AskAdmitted is Ask for a caller who stops in two steps: once admit ends no
-// request is sent any more, and one that is under way goes on until ctx ends,
-// because its answer is paid for. admit must end no later than ctx.
-func (c *Client) AskAdmitted(ctx, admit context.Context, r *Request) (*Reply, error) {
+// AskAndKeep is Ask for a caller who must lose no answer. keep gets the reply
+// while its permit is still held, so that no more answers than the teacher's
+// concurrency are ever under way or not yet kept; an error of keep is returned
+// as it is. The caller stops in two steps: once admit ends no request is sent
+// any more, and one that is under way goes on until ctx ends, because its
+// answer is paid for. admit must end no later than ctx.
+func (c *Client) AskAndKeep(ctx, admit context.Context, r *Request, keep func(*Reply) error) error {
+	if err := c.permits.acquire(admit); err != nil {
+		return c.cancelled(admit)
+	}
+	defer c.permits.release()
+	reply, err := c.askAdmitted(ctx, admit, r)
+	if err != nil {
+		return err
+	}
+	return keep(reply)
+}
+
+// askAdmitted asks once, with a permit.
+func (c *Client) askAdmitted(ctx, admit context.Context, r *Request) (*Reply, error) {
 	if c.unusable != nil {
 		return nil, c.failed(&Error{Class: ClassBadRequest, Excerpt: c.unusable.Error(), cause: c.unusable})
 	}
-	if err := c.permits.acquire(admit); err != nil {
-		return nil, c.cancelled(admit)
-	}
-	defer c.permits.release()
 	body, err := c.wireBody(ctx, r)
 	if err != nil {
 		return nil, c.failed(err)

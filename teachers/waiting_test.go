@@ -338,7 +338,7 @@ func TestNothingIsSentOnceAdmissionEnds(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 4 {
 			wg.Go(func() {
-				_, err := c.AskAdmitted(t.Context(), admit, request(t, testConfig, "x"))
+				err := c.AskAndKeep(t.Context(), admit, request(t, testConfig, "x"), func(*teachers.Reply) error { return nil })
 				if err == nil {
 					answered.Add(1)
 					return

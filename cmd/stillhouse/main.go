@@ -33,14 +33,14 @@ func main() {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memoryLimit)
 	}
-	os.Exit(cli.Main(os.Args[1:], embedded{}, version.Version))
+	os.Exit(cli.Main(os.Args[1:], embedded{}, version.Get().Version))
 }
 
 // embedded gives the command line what this binary carries.
 type embedded struct{}
 
 func (embedded) Start(ctx context.Context, h *home.Home, log *slog.Logger, verbose bool) (cli.Services, error) {
-	s, err := local.Start(ctx, local.Options{Home: h, Log: log, Binary: version.Version, Verbose: verbose})
+	s, err := local.Start(ctx, local.Options{Home: h, Log: log, Binary: version.Get().Version, Verbose: verbose})
 	if err != nil {
 		return nil, err
 	}
