@@ -51,7 +51,10 @@ func (b bucket) begin(ctx context.Context, a *about) (sink, error) {
 		return nil, err
 	}
 	s := &bucketSink{bucket: b, work: work, stale: sizes}
-	return s, s.start(ctx, a)
+	if err := s.start(ctx, a); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(work))
+	}
+	return s, nil
 }
 
 // list is the size of every object of the export's prefix, by its name there.

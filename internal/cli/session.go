@@ -175,15 +175,15 @@ func (s *session) connectRemote(ctx context.Context) error {
 // connectEmbedded attaches to the home's running services, or starts them.
 func (s *session) connectEmbedded(ctx context.Context, own bool) error {
 	if own {
-		lock, err := s.home.Lock()
-		var locked *home.ErrLocked
+		lock, e, err := takeOrFind(ctx, s.home)
 		switch {
-		case err == nil:
+		case err != nil:
+			return err
+		case lock != nil:
 			s.lock = lock
 			return s.start(ctx)
-		case !errors.As(err, &locked):
-			return err
 		}
+		return s.attach(ctx, e)
 	}
 	e, err := s.home.ReadEndpoints(ctx)
 	if err != nil {
