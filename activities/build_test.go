@@ -43,12 +43,12 @@ func TestPlanSurvivesACrashAnywhere(t *testing.T) {
 	for n := 0; ; n++ {
 		b := copyBucket(t, base)
 		c := &crash{left: n}
-		b.Lost = c.step
+		c.hits(b)
 		_, err := call[wire.PlanOutput](w.onBucket(b), wire.ActivityPlan, ref)
 		if err == nil {
 			break
 		}
-		b.Lost = nil
+		b.Fault, b.Lost = nil, nil
 		next := w.onBucket(b)
 		if got, err := call[wire.PlanOutput](next, wire.ActivityPlan, ref); err != nil || fmt.Sprint(got) != fmt.Sprint(want) || next.objects("datasets/sums/work/") != work {
 			t.Fatalf("crash after operation %d: %+v %v", n, got, err)

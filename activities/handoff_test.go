@@ -177,12 +177,12 @@ func TestPrepareSurvivesACrashAnywhere(t *testing.T) {
 	for n := 0; ; n++ {
 		b := copyBucket(t, base)
 		c := &crash{left: n}
-		b.Lost = c.step
+		c.hits(b)
 		_, err := call[wire.HandOffPrepared](w.onBucket(b), wire.ActivityPrepare, in)
 		if err == nil {
 			break
 		}
-		b.Lost = nil
+		b.Fault, b.Lost = nil, nil
 		next := w.onBucket(b)
 		if got, err := call[wire.HandOffPrepared](next, wire.ActivityPrepare, in); err != nil || got != want || next.objects("handoff/") != bundle {
 			t.Fatalf("crash after operation %d: %+v %v\n%s", n, got, err, next.objects("handoff/"))

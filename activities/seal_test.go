@@ -184,10 +184,22 @@ func (w *world) onBucket(b *mem.Bucket) *world {
 
 var errCrashed = errors.New("crashed")
 
-// A crash lets n operations through, then none.
+// A crash is the death of a worker: the answers to n operations arrive, the
+// next one still happens, and then none does.
 type crash struct {
 	mu   sync.Mutex
 	left int
+}
+
+// dead is a fault for all operations after the crash, on the bucket that it
+// hits.
+func (c *crash) dead(string, string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.left < 0 {
+		return errCrashed
+	}
+	return nil
 }
 
 func (c *crash) step(string, string) error {
@@ -199,8 +211,11 @@ func (c *crash) step(string, string) error {
 	return nil
 }
 
-// A seal that dies between any two operations on the store, or right after
-// one, gives the same one version when another worker takes it up.
+// hits lets a bucket die with the worker.
+func (c *crash) hits(b *mem.Bucket) { b.Fault, b.Lost = c.dead, c.step }
+
+// A seal that dies between any two operations on the store gives the same one
+// version when another worker takes it up.
 func TestSealSurvivesACrashAnywhere(t *testing.T) {
 	w := newWorld(t)
 	recordedSums(w, 20)
@@ -210,42 +225,36 @@ func TestSealSurvivesACrashAnywhere(t *testing.T) {
 	want, wantResult := r.seal()
 	digests := w.digests("sums", append(stable, datasets.TableCandidates)...)
 
-	for _, after := range []bool{false, true} {
-		for n := 0; ; n++ {
-			b := copyBucket(t, base)
-			c := &crash{left: n}
-			if after {
-				b.Lost = c.step
-			} else {
-				b.Fault = c.step
-			}
-			_, err := call[wire.BuildOutput](w.onBucket(b), wire.ActivitySeal, r.sealInput())
-			if err == nil && c.left >= 0 {
-				t.Logf("%d operations", n)
-				break
-			}
-			b.Fault, b.Lost = nil, nil
-			next := w.onBucket(b)
-			got, err := call[wire.BuildOutput](next, wire.ActivitySeal, r.sealInput())
-			if err != nil {
-				t.Fatalf("crash at operation %d (after it: %v): the next attempt: %v", n, after, err)
-			}
-			if fmt.Sprint(got) != fmt.Sprint(want) {
-				t.Fatalf("crash at operation %d (after it: %v): %+v, want %+v", n, after, got, want)
-			}
-			if next.versions("sums") != 1 {
-				t.Fatalf("crash at operation %d (after it: %v): %d versions", n, after, next.versions("sums"))
-			}
-			if n%10 == 0 {
-				next.verify("sums")
-			}
-			if got := next.digests("sums", append(stable, datasets.TableCandidates)...); !slices.Equal(got, digests) {
-				t.Fatalf("crash at operation %d (after it: %v): other tables:\n%s", n, after, strings.Join(got, "\n"))
-			}
-			result := (&run{w: next, ref: r.ref}).result()
-			if result.Version != 1 || result.Accepted != wantResult.Accepted || result.Manifest == "" {
-				t.Fatalf("crash at operation %d (after it: %v): %+v", n, after, result)
-			}
+	for n := 0; ; n++ {
+		b := copyBucket(t, base)
+		c := &crash{left: n}
+		c.hits(b)
+		_, err := call[wire.BuildOutput](w.onBucket(b), wire.ActivitySeal, r.sealInput())
+		if err == nil && c.left >= 0 {
+			t.Logf("%d operations", n)
+			break
+		}
+		b.Fault, b.Lost = nil, nil
+		next := w.onBucket(b)
+		got, err := call[wire.BuildOutput](next, wire.ActivitySeal, r.sealInput())
+		if err != nil {
+			t.Fatalf("crash after operation %d: the next attempt: %v", n, err)
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Fatalf("crash after operation %d: %+v, want %+v", n, got, want)
+		}
+		if next.versions("sums") != 1 {
+			t.Fatalf("crash after operation %d: %d versions", n, next.versions("sums"))
+		}
+		if n%10 == 0 {
+			next.verify("sums")
+		}
+		if got := next.digests("sums", append(stable, datasets.TableCandidates)...); !slices.Equal(got, digests) {
+			t.Fatalf("crash after operation %d: other tables:\n%s", n, strings.Join(got, "\n"))
+		}
+		result := (&run{w: next, ref: r.ref}).result()
+		if result.Version != 1 || result.Accepted != wantResult.Accepted || result.Manifest == "" {
+			t.Fatalf("crash after operation %d: %+v", n, result)
 		}
 	}
 }
