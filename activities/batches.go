@@ -1,0 +1,40 @@
+package activities
+
+import "slices"
+
+// A batch is the part of a shard that one ask activity takes.
+type batch struct {
+	shard      int // index in Plan.Shards
+	start, end int // tasks within the shard
+	through    int // shards below are done once this batch and all before it are
+}
+
+// batches lists a teacher's batches, in the order of the shards.
+func (p *Plan) batches(teacher string) []batch {
+	var out []batch
+	for i, s := range p.Shards {
+		if !slices.Contains(p.Cells[s.Cell].Teachers, teacher) {
+			continue
+		}
+		for start := 0; start < s.Tasks; start += p.BatchTasks[teacher] {
+			out = append(out, batch{shard: i, start: start, end: min(start+p.BatchTasks[teacher], s.Tasks)})
+		}
+	}
+	for i := range out {
+		if out[i].through = len(p.Shards); i+1 < len(out) {
+			out[i].through = out[i+1].shard
+		}
+	}
+	return out
+}
+
+// asks is how many asks go to a teacher.
+func (p *Plan) asks(teacher string) int64 {
+	var n int64
+	for _, c := range p.Cells {
+		if slices.Contains(c.Teachers, teacher) {
+			n += c.Tasks * int64(p.Samples)
+		}
+	}
+	return n
+}
