@@ -28,7 +28,7 @@ const (
 	// patience is how long a person may have to wait until a bad endpoint or
 	// source is reported. On an idle machine the slowest takes 12 s.
 	patience = 45 * time.Second
-	mostLine = 15 // lines on stderr
+	mostLines = 15 // lines on stderr
 )
 
 // Exit codes, as the help lists them.
@@ -193,8 +193,8 @@ func (w want) check(t *testing.T, s *said) {
 	if s.took > w.soon {
 		t.Errorf("it took %v, more than %v", s.took, w.soon)
 	}
-	if n := strings.Count(s.errors, "\n"); n == 0 || n > mostLine {
-		t.Errorf("%d lines on stderr, want 1 to %d", n, mostLine)
+	if n := strings.Count(s.errors, "\n"); n == 0 || n > mostLines {
+		t.Errorf("%d lines on stderr, want 1 to %d", n, mostLines)
 	}
 	checkWords(t, s.out)
 	checkWords(t, s.errors)
