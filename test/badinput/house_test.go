@@ -27,7 +27,7 @@ const (
 	commandLimit = 2 * time.Minute
 	// patience is how long a person may have to wait until a bad endpoint or
 	// source is reported. On an idle machine the slowest takes 12 s.
-	patience = 45 * time.Second
+	patience  = 45 * time.Second
 	mostLines = 15 // lines on stderr
 )
 
