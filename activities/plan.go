@@ -121,8 +121,9 @@ func (a *Activities) enter(ctx context.Context, ref wire.BuildRef) error {
 	})
 }
 
-// teacherPlan sizes a teacher's window: enough batches that the requests which
-// may be in flight never wait for a batch to be kept and the next to be begun.
+// teacherPlan sizes a teacher's window: two rounds of the requests that may be
+// in flight, and some, so that they never wait for a batch to be begun. The
+// stream lets it grow where the endpoint is fast.
 func teacherPlan(t *teacher, plan *Plan) wire.TeacherPlan {
 	tp := wire.TeacherPlan{
 		ID: t.spec.ID, Queue: wire.TeacherQueue(t.spec.ID, t.endpoint),
@@ -133,7 +134,7 @@ func teacherPlan(t *teacher, plan *Plan) wire.TeacherPlan {
 		concurrency = t.spec.Limits.Concurrency
 	}
 	perBatch := plan.BatchTasks[t.spec.ID] * plan.Samples
-	tp.Window = min(4*concurrency/perBatch+6, MostBatches)
+	tp.Window = min(2*concurrency/perBatch+3, MostBatches)
 	return tp
 }
 
