@@ -9,25 +9,25 @@ import (
 // build's record. Costs are at the recipe's prices.
 type BuildResult struct {
 	Dataset       string                   `json:"dataset"`
-	Version       int64                    `json:"version"` // 0: nothing is published
+	Version       int64                    `json:"version" jsonschema:"description=the version that is newest now; 0: nothing is published"` // 0: nothing is published
 	BuildID       string                   `json:"build_id"`
-	Manifest      string                   `json:"manifest"` // key, "" where nothing is published
+	Manifest      string                   `json:"manifest" jsonschema:"description=key of the manifest; empty where nothing is published"` // key, "" where nothing is published
 	Tasks         int64                    `json:"tasks"`
-	Asks          int64                    `json:"asks"`           // answers that the tasks need: teachers × samples
-	AnswersNew    int64                    `json:"answers_new"`    // bought by this build
-	AnswersReused int64                    `json:"answers_reused"` // were there, or recorded
+	Asks          int64                    `json:"asks" jsonschema:"description=answers that the tasks need: teachers times samples"` // answers that the tasks need: teachers × samples
+	AnswersNew    int64                    `json:"answers_new" jsonschema:"description=bought by this build"`                         // bought by this build
+	AnswersReused int64                    `json:"answers_reused" jsonschema:"description=were there already or recorded"`            // were there, or recorded
 	Candidates    int64                    `json:"candidates"`
 	Accepted      int64                    `json:"accepted"`
-	Rejected      map[string]int64         `json:"rejected"` // by reason
-	Rows          map[string]int64         `json:"rows"`     // by split
+	Rejected      map[string]int64         `json:"rejected" jsonschema:"description=candidates by reject reason; one with two reasons counts twice"` // by reason
+	Rows          map[string]int64         `json:"rows" jsonschema:"description=rows by split"`                                                      // by split
 	Teachers      map[string]TeacherResult `json:"teachers"`
-	CostUSD       float64                  `json:"cost_usd"`      // spent by this build
-	UnpricedAsks  int64                    `json:"unpriced_asks"` // answers of this build whose price is not known
+	CostUSD       float64                  `json:"cost_usd" jsonschema:"description=spent by this build"`                                 // spent by this build
+	UnpricedAsks  int64                    `json:"unpriced_asks" jsonschema:"description=answers of this build whose price is not known"` // answers of this build whose price is not known
 	DurationS     float64                  `json:"duration_s"`
-	Unchanged     bool                     `json:"unchanged"` // version is the one that was there
-	Gates         []string                 `json:"gates,omitempty"`
-	Stopped       map[string]string        `json:"stopped,omitempty"` // teachers that could not be used, and why
-	Report        string                   `json:"report,omitempty"`  // key of report.json
+	Unchanged     bool                     `json:"unchanged" jsonschema:"description=nothing differed from the version that was there: nothing was published"` // version is the one that was there
+	Gates         []string                 `json:"gates,omitempty" jsonschema:"description=gates that failed so that nothing was published"`
+	Stopped       map[string]string        `json:"stopped,omitempty" jsonschema:"description=teachers that could not be used and why"` // teachers that could not be used, and why
+	Report        string                   `json:"report,omitempty" jsonschema:"description=key of report.json"`                       // key of report.json
 }
 
 // A TeacherResult counts one teacher's candidates, whichever build bought them.
