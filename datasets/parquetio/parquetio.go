@@ -27,7 +27,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
@@ -90,8 +89,6 @@ type Options struct {
 func guard(err *error) {
 	switch p := recover().(type) {
 	case nil:
-	case runtime.Error:
-		*err = fmt.Errorf("%w: %v", ErrDamaged, p)
 	case error:
 		*err = fmt.Errorf("%w: %w", ErrDamaged, p)
 	default:

@@ -55,16 +55,15 @@ func (v *value) scaled() *big.Rat {
 type judgement struct{ verdict, reason string }
 
 var (
-	judgeEqual    = judgement{"pass", "equal"}
-	judgeNear     = judgement{"pass", "within tolerance"}
-	judgeDiffers  = judgement{"fail", "different"}
-	judgeNoSign   = judgement{"fail", "percent sign missing"}
-	judgeSign     = judgement{"unknown", "percent sign not in gold"}
-	judgeScale    = judgement{"unknown", "scale word on one side only"}
-	judgeRounded  = judgement{"unknown", "rounds to gold, outside tolerance"}
-	judgeUnits    = judgement{"unknown", "units differ"}
-	judgeKinds    = judgement{"unknown", "kinds of value differ"}
-	judgeTooLarge = judgement{"unknown", "too large to compare"}
+	judgeEqual   = judgement{"pass", "equal"}
+	judgeNear    = judgement{"pass", "within tolerance"}
+	judgeDiffers = judgement{"fail", "different"}
+	judgeNoSign  = judgement{"fail", "percent sign missing"}
+	judgeSign    = judgement{"unknown", "percent sign not in gold"}
+	judgeScale   = judgement{"unknown", "scale word on one side only"}
+	judgeRounded = judgement{"unknown", "rounds to gold, outside tolerance"}
+	judgeUnits   = judgement{"unknown", "units differ"}
+	judgeKinds   = judgement{"unknown", "kinds of value differ"}
 )
 
 // meets judges answer against gold; the two are not symmetric.

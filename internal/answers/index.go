@@ -273,6 +273,6 @@ func (r *ranges) replace(ctx context.Context, id rangeID, from *snapshot, to *in
 }
 
 func parseKey(s string) (k Key) {
-	hex.Decode(k[:], []byte(s)) // parseIndex has checked it
+	_, _ = hex.Decode(k[:], []byte(s)) // parseIndex has checked it
 	return k
 }

@@ -120,8 +120,8 @@ func (p *physician) program() {
 			"%s/%s, without embedded services: it can look at datasets, and cannot build alone", runtime.GOOS, runtime.GOARCH)
 	}
 	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil && uint64(limit.Cur) < lowFiles {
-		p.warn("open files", fmt.Sprintf("raise it before a build: ulimit -n %d", 4*lowFiles), "a process may open %d files; many teachers at once need more", uint64(limit.Cur))
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil && limit.Cur < lowFiles {
+		p.warn("open files", fmt.Sprintf("raise it before a build: ulimit -n %d", 4*lowFiles), "a process may open %d files; many teachers at once need more", limit.Cur)
 	}
 }
 

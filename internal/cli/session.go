@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"strings"
@@ -302,6 +301,3 @@ func loopback(host string) bool {
 	}
 	return host == "localhost"
 }
-
-// missing tells an absent file from one that can't be read.
-func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -18,7 +18,7 @@ func parquetRows(ctx context.Context, f File, o Options, yield yieldFunc) error 
 	if err != nil {
 		return err
 	}
-	defer closeFile()
+	defer func() { _ = closeFile() }()
 	e := emitter{ctx: ctx, name: f.Name, yield: yield}
 	n := 0
 	for values, err := range o.OpenParquet(ctx, r, f.Size) {

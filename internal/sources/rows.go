@@ -168,7 +168,7 @@ func plainText(r io.Reader, name string) (*bufio.Reader, error) {
 	}
 	text := bufio.NewReaderSize(r, buffer)
 	if head, _ := text.Peek(3); string(head) == "\uFEFF" {
-		text.Discard(3)
+		_, _ = text.Discard(3) // they have been peeked at
 	}
 	return text, nil
 }
