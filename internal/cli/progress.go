@@ -65,7 +65,7 @@ func (v *progressView) show(p *wire.Progress) {
 		v.draw(v.lines(p))
 	case v.news(p) || p.Phase != v.phase || now.Sub(v.lastLine) >= lineEvery:
 		v.lastLine = now
-		fmt.Fprintln(v.w, v.plain(p))
+		fmt.Fprintln(v.w, oneLine(v.plain(p)))
 	}
 	v.phase = p.Phase
 }
@@ -128,7 +128,7 @@ func (v *progressView) draw(lines []string) {
 	width := v.width()
 	for _, l := range lines {
 		b.WriteString("\x1b[2K")
-		b.WriteString(clip(l, width-1))
+		b.WriteString(clip(oneLine(l), width-1))
 		b.WriteByte('\n')
 	}
 	if len(lines) < v.drawn {

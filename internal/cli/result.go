@@ -40,7 +40,7 @@ func (a *app) printResult(r *activities.BuildResult, s *session, priceNote strin
 		}
 	}
 	s.places(&b, r)
-	_, err := a.out.Write(b.Bytes())
+	_, err := io.WriteString(a.out, printable(b.String()))
 	return err
 }
 
@@ -49,14 +49,14 @@ func summarize(w io.Writer, r *activities.BuildResult, priceNote string) {
 	rows := r.Rows["train"] + r.Rows["test"]
 	switch {
 	case len(r.Gates) > 0:
-		fmt.Fprintf(w, "\n%s: nothing was published\n", r.Dataset)
+		fmt.Fprintf(w, "\n%s: nothing was published\n", oneLine(r.Dataset))
 		for _, g := range r.Gates {
 			fmt.Fprintf(w, "  %s\n", printable(g))
 		}
 	case r.Unchanged:
-		fmt.Fprintf(w, "\n%s@%d is unchanged: nothing new to publish\n", r.Dataset, r.Version)
+		fmt.Fprintf(w, "\n%s@%d is unchanged: nothing new to publish\n", oneLine(r.Dataset), r.Version)
 	default:
-		fmt.Fprintf(w, "\n%s@%d published: %s rows (%s train, %s test)\n", r.Dataset, r.Version,
+		fmt.Fprintf(w, "\n%s@%d published: %s rows (%s train, %s test)\n", oneLine(r.Dataset), r.Version,
 			grouped(rows), grouped(r.Rows["train"]), grouped(r.Rows["test"]))
 	}
 	fmt.Fprintf(w, "  %s tasks, %s asks: %s answers new, %s reused, %s failed; %s accepted\n", grouped(r.Tasks), grouped(r.Asks),

@@ -211,7 +211,7 @@ func (a *app) listSchedules(ctx context.Context) error {
 		if i.Paused {
 			state = "paused"
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", i.Name, state, moment(i.LastRun), moment(i.NextRun), printable(i.Note))
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", oneLine(i.Name), state, moment(i.LastRun), moment(i.NextRun), oneLine(i.Note))
 	}
 	return tw.Flush()
 }

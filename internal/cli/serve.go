@@ -121,6 +121,6 @@ func (a *app) printEnv(ctx context.Context) error {
 	} {
 		fmt.Fprintf(a.out, "export %s='%s'\n", v[0], v[1])
 	}
-	fmt.Fprintf(a.out, "# the datasets: s3://%s/datasets/   as files: %s\n# Temporal's page: %s\n", e.Bucket, h.Path("store", e.Bucket), e.UI)
+	fmt.Fprintf(a.out, "# the datasets: s3://%s/datasets/   as files: %s\n# Temporal's page: %s\n", e.Bucket, oneLine(h.Path("store", e.Bucket)), e.UI)
 	return nil
 }

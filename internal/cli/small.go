@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"io"
 	"net/url"
 	"strings"
@@ -16,14 +15,13 @@ import (
 	"go.temporal.io/sdk/converter"
 )
 
-// printJSON prints data as one line of JSON where --json asks for it.
+// printJSON prints data as one line of JSON where --json asks for it, fit for a
+// terminal.
 func (a *app) printJSON(v any) error {
 	if !a.json {
 		return nil
 	}
-	enc := json.NewEncoder(a.out)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+	return writeRow(a.out, v)
 }
 
 func (s *session) namespace() string {

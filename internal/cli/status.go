@@ -191,7 +191,7 @@ func (a *app) status(ctx context.Context, build string) error {
 			}
 			v := newProgressView(a)
 			v.remember(time.Now(), p)
-			fmt.Fprintln(a.out, "build "+p.BuildID)
+			fmt.Fprintln(a.out, "build "+oneLine(p.BuildID))
 			for _, l := range v.lines(p) {
 				fmt.Fprintln(a.out, strings.TrimRight(l, " "))
 			}
@@ -266,14 +266,14 @@ func (a *app) printIntent(i *catalog.Intent) error {
 	if a.json {
 		return a.printJSON(i)
 	}
-	fmt.Fprintf(a.out, "build     %s of %s\nstarted   %s\nstate     %s\n", i.BuildID, i.Dataset, i.Started.Format(time.RFC3339), i.State)
+	fmt.Fprintf(a.out, "build     %s of %s\nstarted   %s\nstate     %s\n", oneLine(i.BuildID), oneLine(i.Dataset), i.Started.Format(time.RFC3339), oneLine(i.State))
 	switch {
 	case i.Live():
 		fmt.Fprintf(a.out, "          nothing works on it now; run the same build command to go on (last sign of life %s)\n", i.Heartbeat.Format(time.RFC3339))
 	case i.Version > 0 && i.Unchanged:
-		fmt.Fprintf(a.out, "version   %s@%d, unchanged\n", i.Dataset, i.Version)
+		fmt.Fprintf(a.out, "version   %s@%d, unchanged\n", oneLine(i.Dataset), i.Version)
 	case i.Version > 0:
-		fmt.Fprintf(a.out, "version   %s@%d\n", i.Dataset, i.Version)
+		fmt.Fprintf(a.out, "version   %s@%d\n", oneLine(i.Dataset), i.Version)
 	}
 	if i.Reason != "" {
 		fmt.Fprintf(a.out, "reason    %s\n", printable(i.Reason))

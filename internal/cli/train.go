@@ -56,8 +56,13 @@ run.sh), starts it once, follows it and records how it ended. The command after
 }
 
 // trainers are what this process can start. Launches live in the home, so that
-// the next process finds them again.
-func (a *app) trainers(s *session) activities.Trainers {
+// the next process finds them again. Beside the embedded services only their
+// owner can ask for a launch. On a Temporal server of the user's anybody could
+// who may start a workflow there, so a worker of one runs no commands.
+func (s *session) trainers() activities.Trainers {
+	if s.remote {
+		return activities.Trainers{}
+	}
 	dir := s.home.Path("launches")
 	return activities.Trainers{
 		Dir: dir,
@@ -74,6 +79,9 @@ func (a *app) train(ctx context.Context, ref string, command []string, f trainFl
 	options, err := f.options()
 	if err != nil {
 		return err
+	}
+	if a.remoteTemporal() {
+		return usage("workers of a Temporal server start no trainers: whoever may start a workflow there could run any command; leave out --temporal (and Temporal's variables) to train on this machine, --store may stay")
 	}
 	c, err := a.readCatalog(ctx)
 	if err != nil {
@@ -119,7 +127,7 @@ func (a *app) train(ctx context.Context, ref string, command []string, f trainFl
 			return err
 		}
 	} else {
-		fmt.Fprintf(a.out, "launch    %s\nstate     %s\nrecord    %s\n", out.LaunchID, out.State, out.Record)
+		fmt.Fprintf(a.out, "launch    %s\nstate     %s\nrecord    %s\n", oneLine(out.LaunchID), oneLine(out.State), oneLine(out.Record))
 		if out.Text != "" {
 			fmt.Fprintf(a.out, "reason    %s\n", printable(out.Text))
 		}

@@ -53,7 +53,7 @@ func (a *app) printVerified(r *catalog.Report) {
 	}
 	fmt.Fprintf(a.out, "%s is damaged: %d problem(s); %d files, %s were read\n", r.Ref, len(r.Problems), r.Files, sized(r.Bytes))
 	for _, p := range r.Problems {
-		fmt.Fprintf(a.out, "\n  %s\n    %s\n    next: %s\n", printable(p.Key), oneLine(p.What), p.Next)
+		fmt.Fprintf(a.out, "\n  %s\n    %s\n    next: %s\n", printable(p.Key), oneLine(p.What), oneLine(p.Next))
 	}
 }
 

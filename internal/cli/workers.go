@@ -15,6 +15,7 @@ import (
 	"github.com/stillhouse-data/stillhouse/activities"
 	"github.com/stillhouse-data/stillhouse/datasets/catalog"
 	"github.com/stillhouse-data/stillhouse/internal/answers"
+	"github.com/stillhouse-data/stillhouse/internal/home"
 	"github.com/stillhouse-data/stillhouse/internal/wire"
 	"github.com/stillhouse-data/stillhouse/workflows"
 )
@@ -61,12 +62,8 @@ func startWorkers(ctx context.Context, s *session, only []string) (*workers, err
 			w.only[id] = true
 		}
 	}
-	temp := s.home.Path("tmp")
-	// What a killed process left there is of no use to anybody.
-	if err := os.RemoveAll(temp); err != nil {
-		return nil, fmt.Errorf("clear %s: %w", temp, err)
-	}
-	if err := os.MkdirAll(temp, 0o700); err != nil {
+	temp, err := clearTemp(s.home)
+	if err != nil {
 		return nil, err
 	}
 	store, err := answers.Open(ctx, answers.Options{Bucket: s.bucket, Dir: s.home.Path("worker"), Log: w.log})
@@ -77,7 +74,7 @@ func startWorkers(ctx context.Context, s *session, only []string) (*workers, err
 	w.activities = &activities.Activities{
 		Bucket: s.bucket, Answers: store, Catalog: catalog.Open(s.bucket), TempDir: temp, Log: w.log,
 		Lookup: s.app.lookup, Remote: s.app.listRemote, Serve: w.serve, Stopping: w.stopping, Drain: drainLimit,
-		Trainers: s.app.trainers(s),
+		Trainers: s.trainers(),
 	}
 	w.pipeline = worker.New(s.temporal, wire.QueuePipeline, w.options(8))
 	workflows.Register(w.pipeline)
@@ -92,6 +89,17 @@ func startWorkers(ctx context.Context, s *session, only []string) (*workers, err
 	}
 	w.watch.Go(func() { w.watchQueues(watch) })
 	return w, nil
+}
+
+// clearTemp makes the folder of the work under way, empty: what a killed process
+// left there is of no use to anybody. It lies below a folder of ours, since a
+// home may be any folder of its user, who may keep a tmp of his own in it.
+func clearTemp(h *home.Home) (string, error) {
+	temp := h.Path("worker", "tmp")
+	if err := os.RemoveAll(temp); err != nil {
+		return "", fmt.Errorf("clear %s: %w", temp, err)
+	}
+	return temp, os.MkdirAll(temp, 0o700)
 }
 
 // options of every worker. Heartbeats carry the progress that users watch, so

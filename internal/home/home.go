@@ -11,7 +11,8 @@
 //	temporal/        the embedded server's SQLite files and their schema stamp
 //	store/<bucket>/  the embedded store's objects, each a plain file at its key
 //	sidecar/         their metadata, where the file system has no user xattrs
-//	worker/          the journal of answers that are not in the store yet
+//	worker/          the journal of answers that are not in the store yet, a
+//	                 cache of those that are, and the files of work under way
 //	demo/            prompts, recipe and ports of the demo
 //	keys.json        generated credentials (mode 0600)
 //	run/             locks and the endpoints of the running services

@@ -168,7 +168,7 @@ func moments(h *house, w *witness, r *rand.Rand, startUp time.Duration) []moment
 		}, upTo(20 * time.Millisecond)})
 	}
 	answered := func(*process) bool { _, n := w.counts(); return n >= killAsks }
-	sealing := func(p *process) bool { return newer(filepath.Join(h.dir, "tmp", "seal-*"), p.started) }
+	sealing := func(p *process) bool { return newer(filepath.Join(h.dir, "worker", "tmp", "seal-*"), p.started) }
 	checking := func(p *process) bool {
 		return newer(filepath.Join(store, "work", "*", "refined", "*"), p.started) || sealing(p)
 	}
