@@ -131,21 +131,23 @@ func (c *Client) Ask(ctx context.Context, r *Request) (*Reply, error) {
 	return got, err
 }
 
-// AskAndKeep is Ask for a caller who must lose no answer. keep gets the reply
-// while its permit is still held, so that no more answers than the teacher's
-// concurrency are ever under way or not yet kept; an error of keep is returned
-// as it is. The caller stops in two steps: once admit ends no request is sent
-// any more, and one that is under way goes on until ctx ends, because its
-// answer is paid for. admit must end no later than ctx.
+// AskAndKeep is Ask for a caller who must lose no answer. keep gets the reply;
+// at most as many answers are being kept at once as requests may be in flight,
+// and while that many are, no further request is sent: what a crash can cost is
+// bounded by the teacher's concurrency. An error of keep is returned as it is.
+// The caller stops in two steps: once admit ends no request is sent any more,
+// and one that is under way goes on until ctx ends, because its answer is paid
+// for. admit must end no later than ctx.
 func (c *Client) AskAndKeep(ctx, admit context.Context, r *Request, keep func(*Reply) error) error {
 	if err := c.permits.acquire(admit); err != nil {
 		return c.cancelled(admit)
 	}
-	defer c.permits.release()
 	reply, err := c.askAdmitted(ctx, admit, r)
 	if err != nil {
+		c.permits.release()
 		return err
 	}
+	defer c.permits.keep()()
 	return keep(reply)
 }
 

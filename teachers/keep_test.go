@@ -13,9 +13,9 @@ import (
 
 func whole(int, *http.Request) *http.Response { return response(200, wholeStream) }
 
-// A permit is held until its answer is kept, so that a crash can cost no more
-// answers than the teacher's concurrency.
-func TestAPermitIsHeldUntilTheAnswerIsKept(t *testing.T) {
+// As many answers may be on their way to the disk as requests in flight; while
+// they are, no request is sent.
+func TestASlowDiskSlowsAsking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{reply: whole}
 		c := teachers.NewClient(withLimits(teachers.Limits{Concurrency: 2}), teachers.WithTransport(s))
@@ -23,7 +23,7 @@ func TestAPermitIsHeldUntilTheAnswerIsKept(t *testing.T) {
 		var keeping atomic.Int32
 		goOn := make(chan struct{})
 		var wg sync.WaitGroup
-		for range 6 {
+		for range 9 {
 			wg.Go(func() {
 				if err := c.AskAndKeep(t.Context(), t.Context(), request(t, testConfig, "x"), func(*teachers.Reply) error {
 					keeping.Add(1)
@@ -38,10 +38,13 @@ func TestAPermitIsHeldUntilTheAnswerIsKept(t *testing.T) {
 		if n := keeping.Load(); n != 2 {
 			t.Errorf("%d answers are being kept at once, want 2", n)
 		}
+		if n := len(s.sent); n != 4 {
+			t.Errorf("%d requests were sent while two answers are being kept, want 4", n)
+		}
 		close(goOn)
 		wg.Wait()
-		if n := keeping.Load(); n != 6 {
-			t.Errorf("%d answers were kept, want 6", n)
+		if n := keeping.Load(); n != 9 {
+			t.Errorf("%d answers were kept, want 9", n)
 		}
 	})
 }

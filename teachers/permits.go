@@ -25,7 +25,8 @@ const rpmMargin = 0.98
 // permits decide when a request may be sent: so many at once, so many a
 // minute, and none before the time that the endpoint asked for.
 type permits struct {
-	slots    chan struct{}
+	slots    chan struct{} // requests
+	keeping  chan struct{} // answers on their way to the disk
 	limits   Limits
 	interval time.Duration // between two requests; 0: no limit
 
@@ -45,7 +46,7 @@ type permits struct {
 }
 
 func newPermits(l Limits) *permits {
-	p := &permits{slots: make(chan struct{}, l.Concurrency), limits: l}
+	p := &permits{slots: make(chan struct{}, l.Concurrency), keeping: make(chan struct{}, l.Concurrency), limits: l}
 	if l.RPM > 0 {
 		p.interval = time.Duration(float64(time.Minute) / (l.RPM * rpmMargin))
 	}
@@ -74,6 +75,14 @@ func (p *permits) acquire(ctx context.Context) error {
 }
 
 func (p *permits) release() { <-p.slots }
+
+// keep trades the place of a request for one of an answer that is being kept.
+// While there is none the request's is held, so that a slow disk slows asking.
+func (p *permits) keep() (kept func()) {
+	p.keeping <- struct{}{}
+	p.release()
+	return func() { <-p.keeping }
+}
 
 func (p *permits) wait(n int) {
 	p.mu.Lock()
