@@ -2,14 +2,12 @@ package verify
 
 import (
 	"context"
-	"regexp"
 	"strings"
 
 	"github.com/stillhouse-data/stillhouse/datasets/internal/options"
 )
 
-// Limits of the regex verifier. RE2 is linear in the text, but not in the
-// product of text and pattern.
+// Limits of the regex verifier, beside those of every pattern.
 const (
 	maxRegexContent = 1 << 20
 	maxPattern      = 8 << 10
@@ -39,24 +37,24 @@ func newRegex(o *options.Set) *guarded {
 }
 
 type regexVerifier struct {
-	pattern   *regexp.Regexp
+	pattern   *pattern
 	group     int
 	sensitive bool
 }
 
-func (r *regexVerifier) compile(pattern string) (*regexp.Regexp, error) {
+func (r *regexVerifier) compile(text string) (*pattern, error) {
 	if !r.sensitive {
-		pattern = "(?i:" + pattern + ")"
+		text = "(?i:" + text + ")"
 	}
-	return regexp.Compile(pattern)
+	return compilePattern(text)
 }
 
 func (r *regexVerifier) judge(_ context.Context, in Input) finding {
 	if len(in.Content) > maxRegexContent {
 		return unknown("answer too long to judge")
 	}
-	pattern, gold := r.pattern, in.Gold
-	if pattern == nil {
+	expr, gold := r.pattern, in.Gold
+	if expr == nil {
 		var text string
 		switch {
 		case in.Tests != nil && *in.Tests != "":
@@ -70,28 +68,33 @@ func (r *regexVerifier) judge(_ context.Context, in Input) finding {
 		if len(text) > maxPattern {
 			return unknown("pattern of the task too long")
 		}
-		if pattern, err = r.compile(text); err != nil {
+		if expr, err = r.compile(text); err != nil {
 			return unknown("pattern of the task not readable")
 		}
 	}
+	if expr.searches(in.Content) < 1 {
+		return unknown("pattern too costly for the answer")
+	}
 	if r.group < 0 {
-		if at := pattern.FindStringIndex(in.Content); at != nil {
+		if at := expr.FindStringIndex(in.Content); at != nil {
 			return pass("matched", in.Content[at[0]:at[1]])
 		}
 		return finding{verdict: "fail", reason: "no match"}
 	}
-	if gold == nil || r.group > pattern.NumSubexp() {
+	if gold == nil || r.group > expr.NumSubexp() {
 		return unknown("no gold answer for the group")
 	}
-	return r.judgeGroup(pattern, in.Content, *gold)
+	return r.judgeGroup(expr, in.Content, *gold)
 }
 
-func (r *regexVerifier) judgeGroup(pattern *regexp.Regexp, content, gold string) finding {
-	matches := pattern.FindAllStringSubmatchIndex(content, maxMatches)
+func (r *regexVerifier) judgeGroup(expr *pattern, content, gold string) finding {
+	// Each match may have cost a look at all the rest of the text.
+	most := min(maxMatches, expr.searches(content))
+	matches := expr.FindAllStringSubmatchIndex(content, most)
 	switch len(matches) {
 	case 0:
 		return finding{verdict: "fail", reason: "no match"}
-	case maxMatches:
+	case most:
 		return unknown("too many matches")
 	}
 	last := matches[len(matches)-1]

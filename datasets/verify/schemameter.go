@@ -22,10 +22,9 @@ type meteredSchema struct {
 	left int
 }
 
-// meter puts a counter before every part of a compiled schema. The library
+// meter puts a counter before every part of the compiled schema. The library
 // offers no limit, but applies a part's format before all that the part holds.
-func meter(schema *jsonschema.Schema) *meteredSchema {
-	m := &meteredSchema{schema: schema}
+func (m *meteredSchema) meter() {
 	seen := make(map[*jsonschema.Schema]bool)
 	var visit func(v reflect.Value)
 	visit = func(v reflect.Value) {
@@ -54,8 +53,37 @@ func meter(schema *jsonschema.Schema) *meteredSchema {
 			}
 		}
 	}
-	visit(reflect.ValueOf(schema))
-	return m
+	visit(reflect.ValueOf(m.schema))
+}
+
+// spend takes evaluations off what is left.
+func (m *meteredSchema) spend(n int) {
+	if m.left -= n; m.left < 0 {
+		panic(errTooLarge)
+	}
+}
+
+// A meteredPattern is a pattern of a schema, whose searches count.
+type meteredPattern struct {
+	*pattern
+	meter *meteredSchema
+}
+
+// statesPerEvaluation is how much matching costs as much as one evaluation.
+const statesPerEvaluation = 500
+
+func (m *meteredSchema) pattern(text string) (jsonschema.Regexp, error) {
+	p, err := compilePattern(text)
+	if err != nil {
+		return nil, err
+	}
+	return &meteredPattern{p, m}, nil
+}
+
+// MatchString implements jsonschema.Regexp.
+func (p *meteredPattern) MatchString(text string) bool {
+	p.meter.spend(p.states * len(text) / statesPerEvaluation)
+	return p.pattern.MatchString(text)
 }
 
 func (m *meteredSchema) count(s *jsonschema.Schema) {
@@ -65,9 +93,7 @@ func (m *meteredSchema) count(s *jsonschema.Schema) {
 		counted.Name = inner.Name
 	}
 	counted.Validate = func(v any) error {
-		if m.left--; m.left < 0 {
-			panic(errTooLarge)
-		}
+		m.spend(1)
 		if inner == nil {
 			return nil
 		}
@@ -114,17 +140,19 @@ func compileSchema(text string) (schema *meteredSchema, err error) {
 	if key := dynamicKey(doc); key != "" {
 		return nil, fmt.Errorf("schema uses %s, which is not supported; use $ref", key)
 	}
+	m := &meteredSchema{left: freeEvaluations + len(text)} // compiling validates the schema itself
 	c := jsonschema.NewCompiler()
 	c.UseLoader(noLoader{})
+	c.UseRegexpEngine(m.pattern)
 	const here = "schema:task"
 	if err := c.AddResource(here, doc); err != nil {
 		return nil, err
 	}
-	compiled, err := c.Compile(here)
-	if err != nil {
+	if m.schema, err = c.Compile(here); err != nil {
 		return nil, err
 	}
-	return meter(compiled), nil
+	m.meter()
+	return m, nil
 }
 
 // dynamicKey is a reference whose target only the validation knows, so that

@@ -132,6 +132,10 @@ func TestRegex(t *testing.T) {
 		{name: "group beyond the task's pattern", options: map[string]any{"group": 2}, content: "x", tests: "(x)", gold: "x", want: "unknown"},
 		{name: "group of the task's pattern", options: map[string]any{"pattern": "", "group": 0}, content: "x", tests: "x?", gold: "x", want: "pass"},
 		{name: "matches without end", options: map[string]any{"pattern": "x*?", "group": 0}, content: strings.Repeat("y", maxMatches), gold: "x", want: "unknown"},
+		{name: "a pattern that unfolds", content: strings.Repeat("x", 1000), tests: strings.Repeat("(x{0,999})", 800) + "y", want: "unknown"},
+		{name: "many states over a long answer", content: strings.Repeat("x", maxRegexContent), tests: strings.Repeat("(x{0,999})", 40) + "y", want: "unknown"},
+		{name: "many looks at a long answer", options: map[string]any{"pattern": `(?s)x.*y|x`, "group": 0}, content: strings.Repeat("x", maxRegexContent), gold: "x", want: "unknown"},
+		{name: "letters of all scripts", options: map[string]any{"pattern": `(?i)^\p{L}+$`}, content: strings.Repeat("é", maxRegexContent/2), want: "pass"},
 		{name: "long answer", options: map[string]any{"pattern": "x"}, content: strings.Repeat("x", maxRegexContent+1), want: "unknown"},
 	})
 }
@@ -242,6 +246,21 @@ func TestJSONSchemaIsMetered(t *testing.T) {
 	for schema, want := range map[string]string{`{"items":{"type":"integer"}}`: "pass", `{"uniqueItems":true}`: "fail", `{"items":{"enum":[1,2,3]}}`: "pass"} {
 		if got := v.Verify(context.Background(), Input{Content: long, Tests: &schema}); got.Verdict != want {
 			t.Errorf("%s over a long array: %s (%s), want %s", schema, got.Verdict, got.Reason, want)
+		}
+	}
+	text := strings.Repeat("x", 500_000)
+	for schema, want := range map[string]string{
+		`{"pattern":"^x+$","maxLength":500000}`:                                  "pass",
+		`{"pattern":"` + strings.Repeat("(x{0,999})", 20) + `y"}`:                "unknown",
+		`{"pattern":"` + strings.Repeat("(x{0,999})", 2000) + `y"}`:              "unknown",
+		`{"patternProperties":{"` + strings.Repeat("(x{0,999})", 20) + `y":{}}}`: "unknown",
+	} {
+		content := `"` + text + `"`
+		if strings.Contains(schema, "Properties") {
+			content = `{"` + text + `":1}`
+		}
+		if got := v.Verify(context.Background(), Input{Content: content, Tests: &schema}); got.Verdict != want {
+			t.Errorf("%.60s over a long text: %s (%s), want %s", schema, got.Verdict, got.Reason, want)
 		}
 	}
 	dynamic := `{"$dynamicRef":"#a"}`
