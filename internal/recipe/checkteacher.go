@@ -16,8 +16,13 @@ var (
 	headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 )
 
-// keyHeaders carry credentials, which belong in a variable.
-var keyHeaders = []string{"authorization", "proxy-authorization", "x-api-key", "api-key", "cookie", "x-goog-api-key"}
+// keyHeader matches the names, in lower case, of headers that carry credentials,
+// which belong in a variable.
+var keyHeader = regexp.MustCompile(`authorization|cookie|api-?key|secret|password|^auth$|(^|[-_])(key|token)$`)
+
+// maxAnswer bounds limits.max_bytes: a larger answer would be paid for and could
+// not be kept.
+const maxAnswer = ByteSize(192 << 20)
 
 // ownHeaders are set by the client.
 var ownHeaders = []string{"content-length", "content-type", "host", "connection", "transfer-encoding", "accept-encoding", "accept"}
@@ -62,6 +67,9 @@ func (c *checker) teacher(t *Teacher, path string) {
 	}
 	if l := t.Limits; l.FirstByte > l.Total || l.Idle > l.Total {
 		c.fault(path+".limits", fmt.Sprintf("total (%s) is shorter than first_byte or idle", l.Total), "raise total or lower the other")
+	}
+	if l := t.Limits.MaxBytes; l > maxAnswer {
+		c.fault(path+".limits.max_bytes", fmt.Sprintf("%s: so large an answer could not be kept", l), fmt.Sprintf("write %s or less", maxAnswer))
 	}
 	if t.Identity != "" && (len(t.Identity) > 256 || strings.ContainsFunc(t.Identity, unicode.IsControl)) {
 		c.fault(path+".identity", "is longer than 256 bytes or holds a control character", "use a short name such as kimi-k3-eu")
@@ -157,7 +165,7 @@ func (c *checker) headers(t *Teacher, path string) {
 		switch {
 		case !headerName.MatchString(name):
 			c.fault(at, quote(name)+" is no header name", "use letters, digits and dashes")
-		case slices.Contains(keyHeaders, lower):
+		case keyHeader.MatchString(lower), strings.HasPrefix(strings.ToLower(value), "bearer "):
 			c.fault(at, "a key must not be written into a recipe", "put it in an environment variable and write api_key_env: NAME")
 		case slices.Contains(ownHeaders, lower):
 			c.fault(at, "is set by the client", "remove it")
