@@ -71,7 +71,7 @@ func (o *Options) validate() error {
 	if o.Endpoint != "" {
 		u, err := url.Parse(o.Endpoint)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return fmt.Errorf("endpoint %q is not an http or https URL", o.Endpoint)
+			return fmt.Errorf("endpoint %q is not an http or https URL", shownURL(o.Endpoint))
 		}
 	}
 	switch o.PathStyle {

@@ -18,6 +18,7 @@ package s3
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"strings"
 	"sync/atomic"
 
@@ -166,9 +167,19 @@ func (b *Bucket) finish(o *awss3.Options) {
 	// The SDK's remarks would go to stderr, across the progress bars.
 	o.Logger = logging.Nop{}
 	o.DisableLogOutputChecksumValidationSkipped = true
-	b.endpoint = aws.ToString(o.BaseEndpoint)
+	b.endpoint = shownURL(aws.ToString(o.BaseEndpoint))
 	b.region = o.Region
 	b.pathStyle = o.UsePathStyle
+}
+
+// shownURL is an endpoint for messages, without what may be a password.
+func shownURL(endpoint string) string {
+	u, err := url.Parse(endpoint)
+	if err != nil || u.User == nil && u.RawQuery == "" {
+		return endpoint
+	}
+	u.User, u.RawQuery = nil, ""
+	return u.String()
 }
 
 // embedded is true where the options stand alone.

@@ -258,3 +258,26 @@ func TestCancelDuringRetries(t *testing.T) {
 		t.Fatalf("error %v", err)
 	}
 }
+
+// Some put the credentials of a proxy into the endpoint. They are no part of a
+// message.
+func TestEndpointIsShownWithoutPassword(t *testing.T) {
+	isolate(t)
+	t.Setenv("AWS_ENDPOINT_URL_S3", "http://user:hunter22@127.0.0.1:1/")
+	t.Setenv("AWS_ACCESS_KEY_ID", fakeKey)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", fakeSecret)
+	b, err := Open(t.Context(), Options{URL: "s3://datasets", MaxAttempts: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = b.Get(t.Context(), "k")
+	if err == nil {
+		t.Fatal("something answers at port 1")
+	}
+	_, bad := Open(t.Context(), Options{URL: "s3://datasets", Endpoint: "ftp://user:hunter22@127.0.0.1:1/"})
+	for _, said := range []string{b.Describe(), err.Error(), bad.Error()} {
+		if strings.Contains(said, "hunter22") || !strings.Contains(said, "127.0.0.1:1") {
+			t.Errorf("said: %s", said)
+		}
+	}
+}
