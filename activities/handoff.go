@@ -215,9 +215,9 @@ func (a *Activities) fetchBundle(ctx context.Context, launchID, dir string) erro
 		if info, err := os.Stat(path); err == nil && info.Size() == at.Size {
 			continue
 		}
-		mode := os.FileMode(0o644)
+		mode := os.FileMode(0o600)
 		if name == training.RunFile {
-			mode = 0o755
+			mode = 0o700
 		}
 		if err := objstore.Download(ctx, a.Bucket, at.Key, path, mode); err != nil {
 			return fmt.Errorf("fetch the bundle: %w", err)

@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -236,5 +237,18 @@ func TestFetchStaysInItsFolder(t *testing.T) {
 	}
 	if info, err := os.Stat(filepath.Join(dir, training.RunFile)); err != nil || info.Mode().Perm()&0o100 == 0 {
 		t.Errorf("%v %v", info, err)
+	}
+	err := filepath.WalkDir(w.a.Trainers.Dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || path == w.a.Trainers.Dir {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s can be entered by others: %v", path, info.Mode())
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

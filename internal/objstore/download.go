@@ -10,9 +10,9 @@ import (
 )
 
 // Download writes an object to a local file, whole or not at all, and makes
-// the folders above it.
+// the folders above it, for their owner alone.
 func Download(ctx context.Context, b Bucket, key, path string, mode os.FileMode) (err error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
 	body, attr, err := b.Get(ctx, key)
