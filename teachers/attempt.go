@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,6 +22,7 @@ const (
 	firstBuffer    = 16 << 10
 	keptBuffer     = 1 << 20 // larger buffers are not kept for the next response
 	headerBytes    = 256     // of one response header that is kept
+	keptMost       = 32      // response headers that are kept
 )
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, firstBuffer); return &b }}
@@ -175,9 +177,10 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 // keptHeaders are the response headers worth keeping beside an answer.
 func keptHeaders(h http.Header) map[string]string {
 	var out map[string]string
-	for name, values := range h {
+	for _, name := range slices.Sorted(maps.Keys(h)) {
+		values := h[name]
 		name = strings.ToLower(name)
-		if len(values) == 0 || !keptHeader(name) {
+		if len(values) == 0 || len(name) > headerBytes || !keptHeader(name) || len(out) == keptMost {
 			continue
 		}
 		if out == nil {

@@ -3,6 +3,7 @@ package teachers_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -457,4 +458,26 @@ func TestReplyTellsTimesAndHeaders(t *testing.T) {
 			t.Errorf("headers %v", reply.Headers)
 		}
 	})
+}
+
+// An endpoint must not be able to fill the answer store with its headers.
+func TestKeptHeadersAreBounded(t *testing.T) {
+	s := &script{reply: func(int, *http.Request) *http.Response {
+		h := http.Header{"X-Request-Id": {strings.Repeat("r", 5000)}, "X-Ratelimit-" + strings.Repeat("A", 5000): {"1"}}
+		for i := range 5000 {
+			h.Set("X-Ratelimit-"+strconv.Itoa(i), "1")
+		}
+		return &http.Response{StatusCode: 200, Header: h, Body: io.NopCloser(strings.NewReader(wholeStream))}
+	}}
+	reply, err := teachers.NewClient(testConfig, teachers.WithTransport(s)).Ask(t.Context(), request(t, testConfig, "x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := 0
+	for name, value := range reply.Headers {
+		size += len(name) + len(value)
+	}
+	if len(reply.Headers) == 0 || len(reply.Headers) > 32 || size > 32*512 {
+		t.Errorf("%d headers of %d bytes are kept", len(reply.Headers), size)
+	}
 }
