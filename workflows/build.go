@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// refineWindow is how many shards are refined at once, and besideAsking how
-	// many while teachers are still asked: asking goes first, as its time is
-	// the endpoints'.
+	// refineWindow is how many shards are refined at once. While teachers are
+	// still asked it is one every refineEvery: that shows what is accepted, and
+	// leaves the processor to asking.
 	refineWindow = 8
-	besideAsking = 1
+	refineEvery  = time.Second
 	// continueEvery bounds the shards that one run refines, so that a history
 	// stays at a few thousand events even where the server suggests nothing.
 	continueEvery = 600
@@ -54,8 +54,9 @@ type build struct {
 	streams map[string]*wire.StreamReport
 
 	refined  wire.RefineCounts
-	next     int // first shard not yet begun
-	finished int // shards refined in this run
+	next     int       // first shard not yet begun
+	begun    time.Time // when a refinement was begun last
+	finished int       // shards refined in this run
 	inFlight int
 	failure  error // of a refinement
 }
@@ -209,11 +210,14 @@ func (b *build) refineReady(ctx workflow.Context) {
 	for _, id := range b.order {
 		ready = min(ready, b.streams[id].Through)
 	}
-	window := besideAsking
-	if b.allDone() {
-		window = refineWindow
+	window := refineWindow
+	if !b.allDone() {
+		if window = 1; workflow.Now(ctx).Sub(b.begun) < refineEvery {
+			return
+		}
 	}
 	for b.next < ready && b.inFlight < window {
+		b.begun = workflow.Now(ctx)
 		shard := b.next
 		b.next++
 		b.inFlight++

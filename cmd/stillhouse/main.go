@@ -20,6 +20,10 @@ import (
 // harder. With the program's own text it keeps a process under 500 MiB.
 const memoryLimit = 320 << 20
 
+// gcPercent lets garbage grow to twice what is in use before it is collected,
+// as long as memoryLimit is far.
+const gcPercent = 200
+
 func main() {
 	// Some processes of ours are this program again: the embedded store and
 	// the supervisor of a training.
@@ -32,6 +36,7 @@ func main() {
 	// A process stays near this size whatever it builds; GOMEMLIMIT overrides it.
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memoryLimit)
+		debug.SetGCPercent(gcPercent)
 	}
 	os.Exit(cli.Main(os.Args[1:], embedded{}, version.Get().Version))
 }
