@@ -56,8 +56,7 @@ func (c *Client) attempt(parent context.Context, body []byte) (*Reply, *Error) {
 	}
 	in := incoming{dog: dog, dec: c.dialect.decoder(), max: c.limits.MaxBytes}
 	defer in.free()
-	readErr := in.read(response.Body)
-	answer, failure := in.answer()
+	readErr, answer, failure := in.all(response.Body)
 	if failure != nil {
 		if readErr != nil && failure.Class != ClassTooLarge && in.reported == nil {
 			lost := lost(parent, ctx, secrets, readErr)
@@ -214,6 +213,19 @@ type incoming struct {
 	latency  time.Duration
 	tooLarge bool
 	reported error // the decoder's, in the middle of a stream
+}
+
+// all reads the body and what it says. A fault of our own decoder must not cost
+// the worker all that it has in flight, nor be paid for again at once.
+func (in *incoming) all(body io.Reader) (readErr error, answer *Answer, failure *Error) {
+	defer func() {
+		if r := recover(); r != nil {
+			answer, failure = nil, decoderFault(r)
+		}
+	}()
+	readErr = in.read(body)
+	answer, failure = in.answer()
+	return readErr, answer, failure
 }
 
 // read takes in the body until it ends, the decoder reports an error, or a

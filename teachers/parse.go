@@ -1,11 +1,19 @@
 package teachers
 
-import "bytes"
+import (
+	"bytes"
+	"fmt"
+)
 
 // Parse reads a raw response. It is pure: the same bytes give the same answer
 // in every run of one binary. Success needs a terminal finish reason. Its
 // errors are of type *Error.
-func Parse(format string, raw []byte) (*Answer, error) {
+func Parse(format string, raw []byte) (answer *Answer, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			answer, err = nil, decoderFault(r)
+		}
+	}()
 	d, stream, err := dialectOfFormat(format)
 	if err != nil {
 		return nil, &Error{Class: ClassMalformed, Excerpt: err.Error(), cause: err}
@@ -32,6 +40,12 @@ func Parse(format string, raw []byte) (*Answer, error) {
 		}
 	}
 	return dec.answer()
+}
+
+// decoderFault is a panic of a decoder: a fault of this program that the
+// response shows.
+func decoderFault(r any) *Error {
+	return &Error{Class: ClassMalformed, Excerpt: fmt.Sprintf("the response cannot be read; that is a fault of this program (%v)", r), final: true}
 }
 
 func emptyBody() *Error {
