@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"strconv"
 	"time"
@@ -27,14 +28,14 @@ func parquetRows(ctx context.Context, f File, o Options, yield yieldFunc) error 
 		if err != nil && !errors.As(err, &reason) {
 			return err
 		}
-		if err := parquetRow(&e, n, values, reason); err != nil {
+		if err := parquetRow(&e, n, values, reason, o.MaxLine); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func parquetRow(e *emitter, n int, values map[string]any, reason *RowError) error {
+func parquetRow(e *emitter, n int, values map[string]any, reason *RowError, most int) error {
 	if reason != nil {
 		return e.row(rowWhere(e.name, n), nil, errors.New(reason.Reason))
 	}
@@ -42,7 +43,31 @@ func parquetRow(e *emitter, n int, values map[string]any, reason *RowError) erro
 	if err != nil {
 		return e.row(rowWhere(e.name, n), nil, err)
 	}
+	if sizeOf(plain) > most {
+		return e.row(rowWhere(e.name, n), nil, fmt.Errorf("the row is larger than %d bytes; shorten it", most))
+	}
 	return e.row(rowWhere(e.name, n), plain.(map[string]any), nil)
+}
+
+// sizeOf is about the bytes of a value as JSON. A file of a few kilobytes can
+// hold a large text a million times.
+func sizeOf(v any) int {
+	n := 2
+	switch t := v.(type) {
+	case string:
+		n += len(t)
+	case json.Number:
+		n += len(t)
+	case []any:
+		for i := range t {
+			n += sizeOf(t[i])
+		}
+	case map[string]any:
+		for k := range t {
+			n += len(k) + 3 + sizeOf(t[k])
+		}
+	}
+	return n
 }
 
 // normal turns a column's value into what a JSON file would have held.

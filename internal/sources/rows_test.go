@@ -196,6 +196,24 @@ func TestRowsOfParquet(t *testing.T) {
 	}
 }
 
+// A dictionary holds a text once, whatever the number of rows that have it.
+func TestRowsOfParquetAreBounded(t *testing.T) {
+	long := strings.Repeat("x", 40)
+	reader := func(context.Context, io.ReaderAt, int64) iter.Seq2[map[string]any, error] {
+		return func(yield func(map[string]any, error) bool) {
+			_ = yield(map[string]any{"q": long}, nil) && yield(map[string]any{"l": []any{long, map[string]any{"m": long}}}, nil) && yield(map[string]any{"q": "x"}, nil)
+		}
+	}
+	want := []string{
+		`a.parquet#1 {"q":"` + long + `"}`,
+		`! a.parquet#2: the row is larger than 64 bytes; shorten it`,
+		`a.parquet#3 {"q":"x"}`,
+	}
+	if diff := cmp.Diff(want, listing(fileOf("a.parquet", []byte("PAR1")), Options{OpenParquet: reader, MaxLine: 64})); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestRowsStop(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
