@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"go.temporal.io/sdk/temporal"
+
 	"github.com/stillhouse-data/stillhouse/internal/answers"
 	"github.com/stillhouse-data/stillhouse/internal/wire"
 	"github.com/stillhouse-data/stillhouse/teachers"
@@ -23,6 +25,10 @@ func (a *Activities) AskShard(ctx context.Context, in wire.AskInput) (*wire.AskO
 	w := &askWork{a: a, in: in, health: a.healthOf(in.BuildID, in.Teacher)}
 	defer heartbeat(ctx, beatEvery, w.detail)()
 	out, err := w.run(ctx)
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) && temporal.IsCanceledError(context.Cause(ctx)) {
+		// What the batch has brought is told even so: a pause shows it.
+		return nil, temporal.NewCanceledError(w.counts)
+	}
 	return out, final(err)
 }
 

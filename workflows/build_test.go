@@ -333,3 +333,16 @@ func fill(n int) string {
 	}
 	return string(b)
 }
+
+// An interrupted batch is counted once, whatever it is interrupted by and how
+// often: what it bought before stays bought.
+func TestInterruptedBatchesAreCountedOnce(t *testing.T) {
+	s := &stream{partial: map[int]wire.AskCounts{}}
+	s.count(1, wire.AskCounts{Asks: 64, New: 60, Failed: 4, CostMicros: 600})
+	s.partial[2] = s.count(2, wire.AskCounts{Asks: 64, New: 10, CostMicros: 100, Unpriced: 1})
+	s.partial[2] = s.count(2, wire.AskCounts{Asks: 64, New: 20, Reused: 10, CostMicros: 200})
+	require.Equal(t, wire.AskCounts{Asks: 128, New: 90, Failed: 4, CostMicros: 900, Unpriced: 1}, s.report.Counts)
+	s.count(2, wire.AskCounts{Asks: 64, New: 33, Reused: 30, Failed: 1, CostMicros: 330})
+	require.Equal(t, wire.AskCounts{Asks: 128, New: 123, Failed: 5, CostMicros: 1230, Unpriced: 1}, s.report.Counts)
+	require.Empty(t, s.partial)
+}

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"errors"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -48,10 +49,11 @@ type stream struct {
 	unsent   bool // the report has changed since it was sent last
 	sending  bool
 
-	next     int         // first batch not begun
-	again    []int       // batches that a pause interrupted
-	low      int         // every batch below is done
-	done     map[int]int // batch → Through, for batches done above low
+	next     int                    // first batch not begun
+	again    []int                  // batches that a pause interrupted
+	partial  map[int]wire.AskCounts // what they have brought so far
+	low      int                    // every batch below is done
+	done     map[int]int            // batch → Through, for batches done above low
 	inFlight int
 	ended    int // batches ended in this run
 
@@ -62,7 +64,7 @@ type stream struct {
 }
 
 func (s *stream) run(ctx workflow.Context) error {
-	s.done = map[int]int{}
+	s.done, s.partial = map[int]int{}, map[int]wire.AskCounts{}
 	s.reported = workflow.Now(ctx)
 	workflow.Go(ctx, s.listen)
 	if err := s.importRecorded(ctx); err != nil {
@@ -159,7 +161,7 @@ func (s *stream) ask(ctx workflow.Context, batch int) {
 	s.inFlight--
 	s.ended++
 	if temporal.IsCanceledError(err) {
-		s.again = append(s.again, batch)
+		s.interrupted(ctx, batch, err)
 		return
 	}
 	if err != nil {
@@ -171,7 +173,7 @@ func (s *stream) ask(ctx workflow.Context, batch int) {
 	if s.in.Concurrency == 0 && s.window < growTo && workflow.Now(ctx).Sub(began) < fastBatch {
 		s.window++
 	}
-	s.report.Counts.Add(out.Counts)
+	s.count(batch, out.Counts)
 	if out.Stopped != nil && s.stopped == nil {
 		s.stopped = out.Stopped
 	}
@@ -185,6 +187,37 @@ func (s *stream) ask(ctx workflow.Context, batch int) {
 		s.low++
 		s.report.Through = through
 	}
+}
+
+// interrupted takes note of a batch that a pause cut short: it is asked again,
+// for the rest, and what it has brought and cost so far is counted.
+func (s *stream) interrupted(ctx workflow.Context, batch int, err error) {
+	s.again = append(s.again, batch)
+	var canceled *temporal.CanceledError
+	var counts wire.AskCounts
+	if !errors.As(err, &canceled) || !canceled.HasDetails() || canceled.Details(&counts) != nil || counts.Asks == 0 {
+		return
+	}
+	s.partial[batch] = s.count(batch, counts)
+	s.tell(ctx)
+}
+
+// count adds a batch's counts to the report. Where the batch was interrupted
+// before, they stand for its earlier ones: what it bought then it finds now.
+func (s *stream) count(batch int, c wire.AskCounts) wire.AskCounts {
+	if before, ok := s.partial[batch]; ok {
+		delete(s.partial, batch)
+		s.report.Counts.Sub(before)
+		c.New += before.New
+		c.Reused -= before.New
+		c.PromptTokens += before.PromptTokens
+		c.CachedTokens += before.CachedTokens
+		c.CompletionTokens += before.CompletionTokens
+		c.CostMicros += before.CostMicros
+		c.Unpriced += before.Unpriced
+	}
+	s.report.Counts.Add(c)
+	return c
 }
 
 // awaitCancelled waits for cancelled batches to end and gives err back.

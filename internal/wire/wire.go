@@ -216,6 +216,15 @@ func (c *AskCounts) Add(o AskCounts) {
 	c.Unpriced += o.Unpriced
 }
 
+// Sub takes o from c.
+func (c *AskCounts) Sub(o AskCounts) {
+	c.Add(AskCounts{
+		Asks: -o.Asks, New: -o.New, Reused: -o.Reused, Failed: -o.Failed,
+		PromptTokens: -o.PromptTokens, CachedTokens: -o.CachedTokens, CompletionTokens: -o.CompletionTokens,
+		CostMicros: -o.CostMicros, Unpriced: -o.Unpriced,
+	})
+}
+
 // TeacherFailed says why a teacher can't be used in this build any more.
 type TeacherFailed struct {
 	Class string `json:"class"` // auth, quota, not_found, unreachable
