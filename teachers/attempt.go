@@ -263,7 +263,7 @@ func (in *incoming) take(n int, ended bool) {
 	now := in.dog.now()
 	in.dog.byteAt.Store(now)
 	if in.kind == bodyUnknown {
-		in.kind, in.start = sniff(in.buf, ended)
+		in.kind, in.start = sniff(in.buf, in.start, ended)
 	}
 	switch in.kind {
 	case bodyStream:

@@ -23,7 +23,7 @@ func Parse(format string, raw []byte) (answer *Answer, err error) {
 		return nil, emptyBody()
 	}
 	if !stream {
-		_, start := sniff(raw, true)
+		_, start := sniff(raw, 0, true)
 		if err := dec.whole(raw[start:]); err != nil {
 			return nil, err
 		}

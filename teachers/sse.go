@@ -111,10 +111,12 @@ const (
 
 // sniff looks at the first meaningful byte of a body. Some endpoints send
 // blank lines or comments as keep-alives before a plain JSON object, and some
-// send plain JSON under the content type of a stream.
-func sniff(buf []byte, final bool) (kind bodyKind, start int) {
-	i := 0
-	if bytes.HasPrefix(buf, []byte("\xEF\xBB\xBF")) {
+// send plain JSON under the content type of a stream. While the kind is unknown,
+// start is where to go on when more has come: what lies before it is not looked
+// at again.
+func sniff(buf []byte, from int, final bool) (kind bodyKind, start int) {
+	i := from
+	if i == 0 && bytes.HasPrefix(buf, []byte("\xEF\xBB\xBF")) {
 		i = 3
 	}
 	for {

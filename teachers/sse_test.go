@@ -78,11 +78,11 @@ func TestSniff(t *testing.T) {
 		"": bodyUnknown, " \n": bodyUnknown, ": keep": bodyUnknown, "da": bodyUnknown, "data: x": bodyStream, "event: x": bodyStream,
 		"\n\n{": bodyJSON, "[": bodyJSON, ": x\n\n{": bodyJSON, "\xEF\xBB\xBF{": bodyJSON, "<html>": bodyOther, "Bad gateway": bodyOther, ": x\ndata:": bodyStream,
 	} {
-		if got, _ := sniff([]byte(raw), false); got != want {
+		if got, _ := sniff([]byte(raw), 0, false); got != want {
 			t.Errorf("%q is %d, want %d", raw, got, want)
 		}
 	}
-	if got, _ := sniff([]byte("da"), true); got != bodyOther {
+	if got, _ := sniff([]byte("da"), 0, true); got != bodyOther {
 		t.Errorf("a body of two letters is %d", got)
 	}
 }
@@ -139,6 +139,20 @@ func compare(t *testing.T, value []byte, want any) {
 		}
 		if c.err != nil || n < len(want) {
 			t.Fatalf("%q has %d members, want at least %d: %v", value, n, len(want), c.err)
+		}
+	}
+}
+
+// A body that comes in pieces is what it is in one piece.
+func TestSniffGoesOn(t *testing.T) {
+	for _, body := range []string{"", "\xEF\xBB\xBF {\"a\":1}", " \r\n\t[1]", ": a\n:b\n\n  data: x\n", ": never ends", "ev", "event: x", "\n<html>", "plain", "  retry", "\xEF\xBB\xBF: c\nid: 1\n"} {
+		kind, start := sniff([]byte(body), 0, true)
+		at, gone := bodyUnknown, 0
+		for n := min(3, len(body)); n <= len(body) && at == bodyUnknown; n++ { // a mark comes whole
+			at, gone = sniff([]byte(body[:n]), gone, n == len(body))
+		}
+		if at != kind || at != bodyUnknown && gone != start {
+			t.Errorf("%q: kind %d at %d in pieces, %d at %d in one", body, at, gone, kind, start)
 		}
 	}
 }
