@@ -33,7 +33,9 @@ type Home struct {
 }
 
 // Open makes the folder where it is missing (mode 0700) and checks that it can
-// be written. An empty dir means stillhouse in the XDG data folder.
+// be written. One that other users may enter is closed to them, but not where
+// it holds anything else than a home: whoever shares it would be shut out. An
+// empty dir means stillhouse in the XDG data folder.
 func Open(dir string) (*Home, error) {
 	if dir == "" {
 		var err error
@@ -58,6 +60,9 @@ func Open(dir string) (*Home, error) {
 		return nil, unusable(abs, err)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
+		if err := ownOrEmpty(abs); err != nil {
+			return nil, err
+		}
 		if err := os.Chmod(abs, 0o700); err != nil {
 			return nil, fmt.Errorf("home %s is open to other users and can't be closed: %w; choose a folder of your own with --home or STILLHOUSE_HOME", abs, err)
 		}
@@ -73,6 +78,24 @@ func Open(dir string) (*Home, error) {
 	probe.Close()
 	os.Remove(probe.Name())
 	return h, nil
+}
+
+// ownOrEmpty refuses a folder that holds files and is no home yet.
+func ownOrEmpty(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return unusable(dir, err)
+	}
+	for _, e := range entries {
+		switch e.Name() {
+		case "keys.json", "run", "store", "temporal", "worker":
+			return nil
+		}
+	}
+	if len(entries) > 0 {
+		return fmt.Errorf("home %s holds other files and is open to other users; name a folder of its own with --home or STILLHOUSE_HOME, or close it first: chmod 700", dir)
+	}
+	return nil
 }
 
 func unusable(dir string, err error) error {

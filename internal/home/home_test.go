@@ -113,6 +113,25 @@ func TestOpenMakesAPrivateFolder(t *testing.T) {
 	}
 }
 
+// --home . in a folder that others work in must not shut them out.
+func TestOpenClosesNoFolderOfOthers(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "notes.txt")
+	if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(file, nil, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "--home or STILLHOUSE_HOME") {
+		t.Errorf("opened: %v", err)
+	}
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("mode is %v, %v", info.Mode(), err)
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	open(t, dir)
+}
+
 func TestOpenIsAbsolute(t *testing.T) {
 	t.Chdir(t.TempDir())
 	h := open(t, "here")
