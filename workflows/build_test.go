@@ -198,7 +198,7 @@ func TestCancelEndsTheBuild(t *testing.T) {
 }
 
 func TestPauseHoldsNewBatchesUntilResume(t *testing.T) {
-	w := newWorld(4, "a")
+	w := newWorld(60, "a") // far more batches than are under way when the pause arrives
 	var atPause, atResume int
 	_, _, err := runBuild(t, w, func(env *testsuite.TestWorkflowEnvironment) {
 		update := func(name string, args ...any) {
@@ -237,8 +237,8 @@ func TestPauseHoldsNewBatchesUntilResume(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Equal(t, atPause, atResume, "batches began during the pause")
-	require.Less(t, atPause, 32)
-	require.Equal(t, sequence(32), distinct(w.asked["a"]), "a batch that the pause interrupted is asked again, and none is left out")
+	require.Less(t, atPause, 480)
+	require.Equal(t, sequence(480), distinct(w.asked["a"]), "a batch that the pause interrupted is asked again, and none is left out")
 }
 
 func TestConcurrencyIsChecked(t *testing.T) {
