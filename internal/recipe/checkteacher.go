@@ -153,6 +153,9 @@ func (c *checker) endpoint(t *Teacher, path string) {
 	if !envName.MatchString(t.APIKeyEnv) {
 		c.fault(path+".api_key_env", "is no variable's name", "write the name of the variable that holds the key, never the key")
 	}
+	if reservedEnv(t.APIKeyEnv) {
+		c.fault(path+".api_key_env", "names a variable of the store or of Temporal", "a teacher's key has a variable of its own")
+	}
 	if u.Scheme == "http" && !isLoopback(u.Hostname()) {
 		c.fault(at, "would send the key of api_key_env in the clear", "use https, or remove api_key_env")
 	}
@@ -173,6 +176,21 @@ func (c *checker) headers(t *Teacher, path string) {
 			c.fault(at, "holds a control character", "write one line of text")
 		}
 	}
+}
+
+// reservedEnv tells the variables that hold the credentials of our own
+// services: a recipe must not be able to send them to a teacher's address.
+// AWS_BEARER_TOKEN_BEDROCK is the key of a teacher.
+func reservedEnv(name string) bool {
+	if name == "AWS_BEARER_TOKEN_BEDROCK" {
+		return false
+	}
+	for _, prefix := range []string{"AWS_", "TEMPORAL_", "STILLHOUSE_"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
 }
 
 func (c *checker) params(params map[string]any, path string) {
