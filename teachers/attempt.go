@@ -56,7 +56,7 @@ func (c *Client) attempt(parent context.Context, body []byte) (*Reply, *Error) {
 	}
 	in := incoming{dog: dog, dec: c.dialect.decoder(), max: c.limits.MaxBytes}
 	defer in.free()
-	readErr, answer, failure := in.all(response.Body)
+	answer, failure, readErr := in.all(response.Body)
 	if failure != nil {
 		if readErr != nil && failure.Class != ClassTooLarge && in.reported == nil {
 			lost := lost(parent, ctx, secrets, readErr)
@@ -217,7 +217,7 @@ type incoming struct {
 
 // all reads the body and what it says. A fault of our own decoder must not cost
 // the worker all that it has in flight, nor be paid for again at once.
-func (in *incoming) all(body io.Reader) (readErr error, answer *Answer, failure *Error) {
+func (in *incoming) all(body io.Reader) (answer *Answer, failure *Error, readErr error) {
 	defer func() {
 		if r := recover(); r != nil {
 			answer, failure = nil, decoderFault(r)
@@ -225,7 +225,7 @@ func (in *incoming) all(body io.Reader) (readErr error, answer *Answer, failure 
 	}()
 	readErr = in.read(body)
 	answer, failure = in.answer()
-	return readErr, answer, failure
+	return answer, failure, readErr
 }
 
 // read takes in the body until it ends, the decoder reports an error, or a
