@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -62,13 +63,14 @@ func startWorkers(ctx context.Context, s *session, only []string) (*workers, err
 			w.only[id] = true
 		}
 	}
-	temp, err := clearTemp(s.home)
-	if err != nil {
-		return nil, err
-	}
 	store, err := answers.Open(ctx, answers.Options{Bucket: s.bucket, Dir: s.home.Path("worker"), Log: w.log})
 	if err != nil {
 		return nil, fmt.Errorf("open the answers of this home: %w", err)
+	}
+	// The answers are one process's at a time, and so is what lies beside them.
+	temp, err := clearTemp(s.home)
+	if err != nil {
+		return nil, errors.Join(err, store.Close(ctx))
 	}
 	w.answers = store
 	w.activities = &activities.Activities{
