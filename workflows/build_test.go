@@ -292,7 +292,7 @@ func TestPayloadsStaySmall(t *testing.T) {
 		Dataset: fill(63), BuildID: "20261130T164501Z-1f2e3d4c", RecipeDigest: fill(64), SourcesDigest: fill(64),
 	}
 	plan := wire.PlanOutput{
-		Key: "datasets/" + fill(63) + "/work/20261130T164501Z-1f2e3d4c/plan/plan-" + fill(64) + ".json", SHA256: fill(64),
+		Key:   "datasets/" + fill(63) + "/work/20261130T164501Z-1f2e3d4c/plan/plan-" + fill(64) + ".json",
 		Tasks: 1e7, Prompts: 1e7, Duplicates: 1e7, BadRows: 1e7, Shards: shards,
 	}
 	carry := &wire.BuildCarry{Next: shards, Started: time.Now()}

@@ -4,9 +4,6 @@
 package filter
 
 import (
-	"fmt"
-	"sort"
-
 	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/datasets/internal/options"
 )
@@ -26,26 +23,10 @@ var makers = map[string]func(*options.Set) Filter{
 }
 
 // Names lists the filters, sorted.
-func Names() []string {
-	names := make([]string, 0, len(makers))
-	for name := range makers {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	return names
-}
+func Names() []string { return options.Names(makers) }
 
 // New makes the filter that a recipe names. The error of an unknown name or
 // option names the nearest known one.
 func New(name string, given map[string]any) (Filter, error) {
-	make, ok := makers[name]
-	if !ok {
-		return nil, fmt.Errorf("filter %q is unknown; %s", name, options.Hint(name, Names()))
-	}
-	set := options.Read("filter "+name, given)
-	f := make(set)
-	if err := set.Err(); err != nil {
-		return nil, err
-	}
-	return f, nil
+	return options.Make("filter", makers, name, given)
 }

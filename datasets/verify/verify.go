@@ -12,8 +12,6 @@ package verify
 
 import (
 	"context"
-	"fmt"
-	"sort"
 
 	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/datasets/internal/options"
@@ -111,26 +109,14 @@ var makers = map[string]func(*options.Set) *guarded{
 }
 
 // Names lists the verifiers, sorted.
-func Names() []string {
-	names := make([]string, 0, len(makers))
-	for name := range makers {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	return names
-}
+func Names() []string { return options.Names(makers) }
 
 // New makes the verifier that a recipe names. The error of an unknown name or
 // option names the nearest known one.
 func New(name string, given map[string]any) (Verifier, error) {
-	make, ok := makers[name]
-	if !ok {
-		return nil, fmt.Errorf("verifier %q is unknown; %s", name, options.Hint(name, Names()))
-	}
-	set := options.Read("verifier "+name, given)
-	v := make(set)
-	if err := set.Err(); err != nil {
-		return nil, err
+	v, err := options.Make("verifier", makers, name, given)
+	if err != nil {
+		return nil, err // not a *guarded that is nil
 	}
 	return v, nil
 }

@@ -152,7 +152,6 @@ type TeacherPlan struct {
 // PlanOutput sums up a plan; the plan itself is in the store at Key.
 type PlanOutput struct {
 	Key        string        `json:"key"`
-	SHA256     string        `json:"sha256"`
 	Tasks      int64         `json:"tasks"`
 	Prompts    int64         `json:"prompts"`
 	Duplicates int64         `json:"duplicates"`

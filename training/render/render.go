@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stillhouse-data/stillhouse/internal/spell"
 	"github.com/stillhouse-data/stillhouse/training"
 )
 
@@ -92,29 +93,9 @@ func commandOf(in Input, config string, own ...string) []string {
 func nearest(s string, names []string) string {
 	best, at := "", 1+len(s)/3
 	for _, name := range names {
-		if d := distance(s, name); d <= at && (best == "" || d < at) {
+		if d := spell.Distance(s, name); d <= at && (best == "" || d < at) {
 			best, at = name, d
 		}
 	}
 	return best
-}
-
-// distance is the Levenshtein distance in bytes.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
 }

@@ -10,10 +10,13 @@ package options
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"sort"
 	"strings"
+
+	"github.com/stillhouse-data/stillhouse/internal/spell"
 )
 
 // A Set is the options given to one owner. Each accessor declares an option;
@@ -133,6 +136,28 @@ func value[T any](s *Set, name string, def T, want string) T {
 	return t
 }
 
+// Make makes the part of a kind, such as verifier or filter, that a recipe
+// names, from its options. The error of an unknown name or option names the
+// nearest known one.
+func Make[T any](kind string, makers map[string]func(*Set) T, name string, given map[string]any) (T, error) {
+	var none T
+	maker, ok := makers[name]
+	if !ok {
+		return none, fmt.Errorf("%s %q is unknown; %s", kind, name, Hint(name, Names(makers)))
+	}
+	set := Read(kind+" "+name, given)
+	made := maker(set)
+	if err := set.Err(); err != nil {
+		return none, err
+	}
+	return made, nil
+}
+
+// Names lists what makers make, sorted.
+func Names[T any](makers map[string]func(*Set) T) []string {
+	return slices.Sorted(maps.Keys(makers))
+}
+
 // Hint names the known name nearest to name, or lists them all where none is
 // near.
 func Hint(name string, known []string) string {
@@ -156,7 +181,7 @@ func Nearest(name string, known []string) string {
 		return ""
 	}
 	for _, k := range known {
-		d := distance(strings.ToLower(name), strings.ToLower(k))
+		d := spell.Distance(strings.ToLower(name), strings.ToLower(k))
 		if d > max(1, max(len(name), len(k))/3) {
 			continue
 		}
@@ -165,25 +190,4 @@ func Nearest(name string, known []string) string {
 		}
 	}
 	return best
-}
-
-// distance is Levenshtein's, over bytes.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }
