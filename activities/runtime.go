@@ -133,7 +133,8 @@ func newTeacher(spec *recipe.Teacher, files *Sources, lookup func(string) (strin
 		Headers: spec.Headers, Price: t.price,
 		Limits: teachers.Limits{
 			Concurrency: spec.Limits.Concurrency, RPM: float64(spec.Limits.RPM),
-			FirstByte: spec.Limits.FirstByte, Idle: spec.Limits.Idle, Total: spec.Limits.Total,
+			Connect: spec.Limits.Connect, FirstByte: spec.Limits.FirstByte, Idle: spec.Limits.Idle,
+			NoProgress: spec.Limits.NoProgress, Total: spec.Limits.Total,
 			MaxBytes: int64(spec.Limits.MaxBytes),
 		},
 	}

@@ -68,6 +68,9 @@ func (c *checker) teacher(t *Teacher, path string) {
 	if l := t.Limits; l.FirstByte > l.Total || l.Idle > l.Total {
 		c.fault(path+".limits", fmt.Sprintf("total (%s) is shorter than first_byte or idle", l.Total), "raise total or lower the other")
 	}
+	if l := t.Limits; l.NoProgress > 0 && l.NoProgress < l.Idle {
+		c.fault(path+".limits.no_progress", fmt.Sprintf("%s is shorter than idle (%s), which would never pass", l.NoProgress, l.Idle), "raise it, or lower idle")
+	}
 	if l := t.Limits.MaxBytes; l > maxAnswer {
 		c.fault(path+".limits.max_bytes", fmt.Sprintf("%s: so large an answer could not be kept", l), fmt.Sprintf("write %s or less", maxAnswer))
 	}
@@ -99,7 +102,7 @@ func (c *checker) recorded(t *Teacher, path string) {
 	if t.Path == "" {
 		c.fault(path+".path", "is missing", "recorded answers are read from files: add path: …")
 	}
-	for _, key := range []string{"base_url", "api_key_env", "headers", "params", "params_by", "limits"} {
+	for _, key := range []string{"base_url", "api_key_env", "api_key_file", "api_key_secret", "headers", "params", "params_by", "limits"} {
 		if c.has(join(path, key)) {
 			c.fault(join(path, key), "has no use for recorded answers", "remove it, or write another api")
 		}
@@ -147,18 +150,7 @@ func (c *checker) endpoint(t *Teacher, path string) {
 	case strings.HasSuffix(u.Path, "/chat/completions"):
 		c.fault(at, "names one call", "end it before /chat/completions")
 	}
-	if t.APIKeyEnv == "" {
-		return
-	}
-	if !envName.MatchString(t.APIKeyEnv) {
-		c.fault(path+".api_key_env", "is no variable's name", "write the name of the variable that holds the key, never the key")
-	}
-	if reservedEnv(t.APIKeyEnv) {
-		c.fault(path+".api_key_env", "names a variable of the store or of Temporal", "a teacher's key has a variable of its own")
-	}
-	if u.Scheme == "http" && !isLoopback(u.Hostname()) {
-		c.fault(at, "would send the key of api_key_env in the clear", "use https, or remove api_key_env")
-	}
+	c.keys(t, path, u)
 }
 
 func (c *checker) headers(t *Teacher, path string) {

@@ -29,6 +29,10 @@ type Teacher struct {
 	Model string `yaml:"model"`
 	// Environment variable that holds the key; the key itself is never written here.
 	APIKeyEnv string `yaml:"api_key_env"`
+	// File that holds the key, an absolute path or ~/…, readable by its owner alone; read where the teacher is asked.
+	APIKeyFile string `yaml:"api_key_file"`
+	// Secret in the AWS Secrets Manager that holds the key: a name or an ARN, and #member where the secret is a JSON object.
+	APIKeySecret string `yaml:"api_key_secret"`
 	// What answers are kept under, instead of the address; needed for loopback and private addresses on a shared store.
 	Identity string `yaml:"identity"`
 	// Raised to ask everything anew.
@@ -79,10 +83,14 @@ type Limits struct {
 	RPM int `yaml:"rpm" min:"0" default:"0"`
 	// Tokens per minute; 0 is no limit.
 	TPM int `yaml:"tpm" min:"0" default:"0"`
+	// Longest time to an open connection, TLS included.
+	Connect time.Duration `yaml:"connect" default:"10s"`
 	// Longest wait for the first byte of an answer.
 	FirstByte time.Duration `yaml:"first_byte" default:"2m"`
 	// Longest silence within an answer.
 	Idle time.Duration `yaml:"idle" default:"5m"`
+	// Longest time within an answer in which only keep-alives come; twice idle where absent.
+	NoProgress time.Duration `yaml:"no_progress"`
 	// Longest time of one answer.
 	Total time.Duration `yaml:"total" default:"60m"`
 	// Largest answer.
