@@ -33,7 +33,7 @@ func TestLeastRecipeHasDefaults(t *testing.T) {
 		Prompts:    []PromptSource{{Path: "p.jsonl", Domain: "default", Efforts: []string{"default"}}},
 		Teachers: []Teacher{{
 			ID: "m", API: "openai", BaseURL: "http://localhost:8000/v1", Model: "m",
-			Limits: Limits{Concurrency: 8, FirstByte: 2 * time.Minute, Idle: 5 * time.Minute, Total: time.Hour, MaxBytes: 64 << 20},
+			Limits: Limits{Concurrency: 8, Connect: 10 * time.Second, FirstByte: 2 * time.Minute, Idle: 5 * time.Minute, Total: time.Hour, MaxBytes: 64 << 20},
 			Terms:  Terms{Training: "unknown"},
 		}},
 		Ask:    Ask{Route: Route{Kind: "domain"}, Samples: Samples{Min: 1, Max: 1}},
@@ -63,7 +63,7 @@ func TestFullRecipe(t *testing.T) {
 			"max":  {"reasoning_effort": "max", "temperature": int64(1)},
 		}},
 		Headers: map[string]string{"x-team": "data"},
-		Limits:  Limits{Concurrency: 256, RPM: 3000, FirstByte: 2 * time.Minute, Idle: 5 * time.Minute, Total: 90 * time.Minute, MaxBytes: 64 << 20},
+		Limits:  Limits{Concurrency: 256, RPM: 3000, Connect: 20 * time.Second, FirstByte: 2 * time.Minute, Idle: 5 * time.Minute, NoProgress: 8 * time.Minute, Total: 90 * time.Minute, MaxBytes: 64 << 20},
 		Price:   &Price{Input: 3, CachedInput: number(0.3), CacheWrite: number(3), Output: 15, BatchDiscount: 0.5, AsOf: "2026-11-01", Source: "price list"},
 		Terms:   Terms{Licence: "other", URL: "https://example.com/terms", Training: "allowed"},
 		Weights: "moonshotai/Kimi-K3", ScoreURL: "http://127.0.0.1:8000",
