@@ -80,7 +80,7 @@ func NewBuilder(c *Config, params map[string]any) (*Builder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.name(), err)
 	}
-	profile := c.profileOf(d)
+	profile := c.profile()
 	b := &Builder{headers: answerHeaders(d, c.Headers), neverSeed: !profile.Seed}
 	body := map[string][]byte{"model": chat.AppendString(nil, c.Model)}
 	asked := map[string][]byte{}
@@ -136,15 +136,15 @@ func (b *Builder) param(c *Config, profile *Profile, name string, value any, bod
 		b.transport = append(append(chat.AppendString(b.transport, name), ':'), rendered...)
 		b.transport = append(b.transport, ',')
 		return nil
-	case slices.Contains(profile.CapFields, name):
+	case isCapField(name) || slices.Contains(profile.CapFields, name):
 		n, ok := integer(value)
 		if !ok || n <= 0 {
 			return fmt.Errorf("%v is not a positive number of tokens", value)
 		}
 		if b.capField != "" {
-			return fmt.Errorf("the token cap is given twice, also as %s; keep one of them", b.capField)
+			return fmt.Errorf("the token cap is given twice; keep one of max_tokens and max_completion_tokens")
 		}
-		b.cap, b.capField = n, name
+		b.cap, b.capField = n, profile.capField(name)
 	default:
 		body[name] = rendered
 	}
@@ -426,10 +426,12 @@ func answerHeaders(d dialect, headers map[string]string) map[string]string {
 	return out
 }
 
-func (c *Config) profileOf(d dialect) *Profile {
+// profile is the endpoint's, with the rule of the model in it.
+func (c *Config) profile() *Profile {
+	p := GuessProfile(c.API, c.BaseURL)
 	if c.Profile != nil {
-		return c.Profile
+		p = *c.Profile
 	}
-	p := d.profile()
+	p = p.ForModel(c.Model)
 	return &p
 }

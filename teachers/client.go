@@ -52,7 +52,7 @@ func NewClient(config *Config, options ...Option) *Client {
 	c := &Client{config: config, limits: limits, permits: newPermits(limits), secrets: config.secrets("")}
 	c.dialect, c.unusable = dialectOf(config.API)
 	if c.unusable == nil {
-		c.profile = config.profileOf(c.dialect)
+		c.profile = config.profile()
 		c.url, c.unusable = requestURL(config.BaseURL, c.dialect.path())
 	}
 	c.shownURL = redactURL(c.url)

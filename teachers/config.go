@@ -25,7 +25,7 @@ type Config struct {
 	Limits  Limits
 	Price   *Price // nil: not priced
 	// Profile is how this endpoint differs from others of its dialect; nil
-	// means the dialect's own.
+	// means what GuessProfile makes of the address.
 	Profile *Profile
 }
 
@@ -74,18 +74,6 @@ func setDefault(d *time.Duration, to time.Duration) {
 	if *d <= 0 {
 		*d = to
 	}
-}
-
-// A Profile is how an endpoint differs from others that speak its dialect.
-type Profile struct {
-	// CapFields are the parameters that cap the tokens of an answer, the
-	// preferred one first.
-	CapFields []string
-	// Seed tells whether the endpoint takes a seed; where it does not, none
-	// is sent whatever the sample.
-	Seed bool
-	// UsageOption tells whether a stream must be asked to report usage.
-	UsageOption bool
 }
 
 // An Option changes how a client works.

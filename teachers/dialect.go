@@ -13,8 +13,6 @@ type dialect interface {
 	path() string
 	// authorize puts the key in the headers; it is not called without one.
 	authorize(h http.Header, key string)
-	// profile is how an endpoint behaves of which nothing else is known.
-	profile() Profile
 	// appendWire appends the members that go out before those of the
 	// canonical body: transport fields and the token cap, each followed by a
 	// comma.

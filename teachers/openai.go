@@ -15,10 +15,6 @@ func (openAI) path() string { return "/chat/completions" }
 
 func (openAI) authorize(h http.Header, key string) { h.Set("Authorization", "Bearer "+key) }
 
-func (openAI) profile() Profile {
-	return Profile{CapFields: []string{"max_completion_tokens", "max_tokens"}, Seed: true, UsageOption: true}
-}
-
 func (openAI) appendWire(dst []byte, p *Profile, r *Request) []byte {
 	if r.CapField != "" {
 		dst = append(chat.AppendString(dst, r.CapField), ':')
