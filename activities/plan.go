@@ -134,7 +134,7 @@ func teacherPlan(t *teacher, plan *Plan) wire.TeacherPlan {
 		concurrency = t.spec.Limits.Concurrency
 	}
 	perBatch := plan.BatchTasks[t.spec.ID] * plan.Samples
-	tp.Window = min(2*concurrency/perBatch+3, MostBatches)
+	tp.Window = min(2*concurrency/perBatch+5, MostBatches)
 	return tp
 }
 

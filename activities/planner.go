@@ -17,7 +17,7 @@ const (
 	// ShardTasks is how many tasks one refinement takes.
 	ShardTasks = 512
 	// BatchAsks is how many asks one activity takes; for a teacher that is asked
-	// many at once it is as many as four rounds of them, so that a fast endpoint
+	// many at once it is as many as eight rounds of them, so that a fast endpoint
 	// does not wait for the bookkeeping of small batches.
 	BatchAsks     = 64
 	mostBatchAsks = ShardTasks
@@ -127,7 +127,7 @@ func batchTasks(r *recipe.Recipe) map[string]int {
 		t := &r.Teachers[i]
 		asks := mostBatchAsks // recorded answers are only looked up
 		if t.API != recipe.APIRecorded {
-			asks = min(max(4*t.Limits.Concurrency, BatchAsks), mostBatchAsks)
+			asks = min(max(8*t.Limits.Concurrency, BatchAsks), mostBatchAsks)
 		}
 		out[t.ID] = max(1, asks/r.Ask.Samples.Max)
 	}

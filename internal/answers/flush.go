@@ -47,13 +47,34 @@ func (s *Store) join() *round {
 // commitRounds runs one round after the other while any is wanted.
 func (s *Store) commitRounds(ctx context.Context) {
 	defer s.endRounds()
+	var rest time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-s.kick:
 		}
+		s.pause(ctx, time.Until(rest))
+		began := time.Now()
 		s.runRound(ctx)
+		rest = time.Now().Add(min(s.tune.restTimes*time.Since(began), s.tune.restMost))
+	}
+}
+
+// pause lets records gather between two rounds. What a round costs hardly
+// depends on how many it takes, so rounds that follow each other at once would
+// cost more than asking does. The rest is a few times what the last round took:
+// short where the store answers at once, and where little is asked none at all.
+func (s *Store) pause(ctx context.Context, rest time.Duration) {
+	if rest <= 0 {
+		return
+	}
+	timer := time.NewTimer(rest)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.hurry:
+	case <-ctx.Done():
 	}
 }
 

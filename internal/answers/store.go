@@ -45,6 +45,7 @@ type Store struct {
 	running sync.WaitGroup
 	moveNow chan struct{}
 	kick    chan struct{} // a round of commits is wanted
+	hurry   chan struct{} // and at once: memory is full, or the store closes
 
 	mu      sync.Mutex
 	pieces  []*piece    // oldest first
@@ -84,6 +85,7 @@ func Open(ctx context.Context, opt Options) (_ *Store, err error) {
 		log:         opt.Log,
 		moveNow:     make(chan struct{}, 1),
 		kick:        make(chan struct{}, 1),
+		hurry:       make(chan struct{}, 1),
 		waiting:     make(map[Key]int),
 		compactions: make(chan rangeID, 64),
 		compacting:  make(map[rangeID]bool),
@@ -189,6 +191,7 @@ func (s *Store) durable(batch []*request) {
 	}
 	if s.memory >= s.tune.flushBytes {
 		s.join()
+		wake(s.hurry)
 	}
 }
 
@@ -264,6 +267,7 @@ func (s *Store) Close(ctx context.Context) error {
 		return nil
 	}
 	s.jrnl.stop()
+	wake(s.hurry)
 	err := s.Flush(ctx)
 	s.stop()
 	s.running.Wait()

@@ -11,6 +11,8 @@ type tuning struct {
 	spillBytes int64         // records waiting for the index beyond this are read back from the journal
 	flushBytes int64         // waiting records that start a commit by themselves
 	flushAge   time.Duration // and how long any may wait
+	restTimes  time.Duration // a commit rests this many times what the last one took,
+	restMost   time.Duration // at most this long
 	batchBytes int64         // raw bytes that one commit or import turns into segments at a time
 	batchRows  int           // and records
 
@@ -31,6 +33,7 @@ func defaults() tuning {
 	return tuning{
 		pieceBytes: 64 << 20, pieceAge: time.Second, groupBytes: 16 << 20,
 		spillBytes: 64 << 20, flushBytes: 32 << 20, flushAge: 10 * time.Second,
+		restTimes: 8, restMost: 500 * time.Millisecond,
 		batchBytes: 64 << 20, batchRows: 100_000,
 		closeRows: 1 << 20, smallBytes: 64 << 20, smallMost: 16, mergeBytes: 256 << 20,
 		grace: time.Hour, patience: 20 * time.Minute, remoteBytes: 8 << 20,
