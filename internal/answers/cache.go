@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -38,6 +39,8 @@ type cache struct {
 	bucket objstore.Bucket
 	tune   *tuning
 	flight singleflight.Group
+	// filters is the memory left for the filters of open key files.
+	filters atomic.Int64
 
 	mu    sync.Mutex
 	files *lru[string, struct{}] // on disk, by name
@@ -56,12 +59,17 @@ type handle struct {
 
 func (h *handle) closeIfUnused() {
 	if h.dropped && h.refs == 0 {
+		if h.keys != nil {
+			h.keys.close()
+			return
+		}
 		h.file.Close()
 	}
 }
 
 func openCache(dir string, bucket objstore.Bucket, tune *tuning) (*cache, error) {
 	c := &cache{dir: dir, bucket: bucket, tune: tune}
+	c.filters.Store(tune.filterBytes)
 	drop := func(_ string, h *handle) {
 		h.dropped = true
 		h.closeIfUnused()
@@ -200,12 +208,12 @@ func (c *cache) release(h *handle) {
 func (c *cache) loadKeys(ctx context.Context, id rangeID, ref segmentRef) (*handle, error) {
 	name := ref.Name + keysSuffix
 	path := filepath.Join(c.dir, name)
-	k, err := openKeyFile(path, ref)
+	k, err := openKeyFile(path, ref, &c.filters)
 	if err != nil {
 		if err := c.makeKeys(ctx, id, ref); err != nil {
 			return nil, err
 		}
-		if k, err = openKeyFile(path, ref); err != nil {
+		if k, err = openKeyFile(path, ref, &c.filters); err != nil {
 			return nil, fmt.Errorf("segment of answers %s: %w", id.segment(ref.Name), err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 )
 
 // A key file is a local extract of a segment: for every row, in order, the key
@@ -87,15 +88,17 @@ var errKeyFile = errors.New("damaged key file")
 
 // A keyFile is an open key file. It is safe for concurrent use.
 type keyFile struct {
-	file *os.File
-	rows int64
-	min  Key
-	max  Key
+	file   *os.File
+	rows   int64
+	min    Key
+	max    Key
+	filter *keyFilter // nil: memory for filters is used up
 }
 
 // openKeyFile opens a key file and checks all of it, once; what is damaged or
-// does not fit the segment is an error that wraps errKeyFile.
-func openKeyFile(path string, ref segmentRef) (k *keyFile, err error) {
+// does not fit the segment is an error that wraps errKeyFile. filters is the
+// memory left for filters, in bytes.
+func openKeyFile(path string, ref segmentRef, filters *atomic.Int64) (k *keyFile, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -114,8 +117,14 @@ func openKeyFile(path string, ref segmentRef) (k *keyFile, err error) {
 		return nil, fmt.Errorf("%w %s: %d bytes, want %d", errKeyFile, path, info.Size(), body+keyTrailerBytes)
 	}
 	sum := crc32.New(castagnoli)
-	if _, err := io.Copy(sum, io.NewSectionReader(f, 0, body+8)); err != nil {
-		return nil, err
+	filter := newKeyFilter(ref.Rows, filters)
+	defer func() {
+		if err != nil {
+			filter.close()
+		}
+	}()
+	if err := readKeys(io.TeeReader(io.NewSectionReader(f, 0, body+8), sum), ref.Rows, filter); err != nil {
+		return nil, fmt.Errorf("read key file %s: %w", path, err)
 	}
 	var trailer [keyTrailerBytes]byte
 	if _, err := f.ReadAt(trailer[:], body); err != nil {
@@ -126,16 +135,38 @@ func openKeyFile(path string, ref segmentRef) (k *keyFile, err error) {
 		string(trailer[12:]) != keyMagic {
 		return nil, fmt.Errorf("%w %s: its trailer does not match", errKeyFile, path)
 	}
-	return &keyFile{file: f, rows: ref.Rows, min: parseKey(ref.Min), max: parseKey(ref.Max)}, nil
+	return &keyFile{file: f, rows: ref.Rows, min: parseKey(ref.Min), max: parseKey(ref.Max), filter: filter}, nil
 }
 
-func (k *keyFile) close() { k.file.Close() }
+// readKeys reads r to its end and adds the keys of its rows to the filter.
+func readKeys(r io.Reader, rows int64, filter *keyFilter) error {
+	if filter == nil {
+		_, err := io.Copy(io.Discard, r)
+		return err
+	}
+	in := bufio.NewReaderSize(r, keyBlock*keyEntryBytes)
+	for range rows {
+		entry, err := in.Peek(keyEntryBytes)
+		if err != nil {
+			return noEOF(err)
+		}
+		filter.add(entry[:32])
+		_, _ = in.Discard(keyEntryBytes)
+	}
+	_, err := io.Copy(io.Discard, in)
+	return err
+}
+
+func (k *keyFile) close() {
+	k.filter.close()
+	k.file.Close()
+}
 
 var keyBlocks = sync.Pool{New: func() any { return new([keyBlock * keyEntryBytes]byte) }}
 
 // find calls visit with each row of the key, in order, until it returns false.
 func (k *keyFile) find(key Key, visit func(row int64, r keyRow) bool) error {
-	if bytes.Compare(key[:], k.min[:]) < 0 || bytes.Compare(key[:], k.max[:]) > 0 {
+	if bytes.Compare(key[:], k.min[:]) < 0 || bytes.Compare(key[:], k.max[:]) > 0 || !k.filter.mayHold(&key) {
 		return nil
 	}
 	buf := keyBlocks.Get().(*[keyBlock * keyEntryBytes]byte)

@@ -49,7 +49,7 @@ func TestKeyFileFindsEveryRow(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.Close()
-		k, err := openKeyFile(path, segmentRef{Rows: int64(n), Min: keys[0].String(), Max: keys[n-1].String()})
+		k, err := openKeyFile(path, segmentRef{Rows: int64(n), Min: keys[0].String(), Max: keys[n-1].String()}, filterBudget(1<<20))
 		if err != nil {
 			t.Fatal(err)
 		}
