@@ -45,6 +45,7 @@ type Attempt struct {
 	Status  int           // 0 where there was no response
 	Class   string        // "" for success
 	Bytes   int           // of an answer that had arrived: a failed attempt may be charged
+	Charged int64         // micro-dollars that it cost, or may have cost at most (Price.Charge); 0 without a price
 }
 
 // Requests counts the requests of all attempts.

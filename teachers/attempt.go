@@ -28,7 +28,7 @@ const (
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, firstBuffer); return &b }}
 
 // attempt sends the request once.
-func (c *Client) attempt(parent context.Context, body []byte) (*Reply, *Error) {
+func (c *Client) attempt(parent context.Context, body []byte) (got *Reply, failed *Error) {
 	key, failure := c.key()
 	if failure != nil {
 		return nil, failure
@@ -41,6 +41,11 @@ func (c *Client) attempt(parent context.Context, body []byte) (*Reply, *Error) {
 	defer cancel(nil)
 	dog := watch(c.limits, cancel)
 	defer dog.stop()
+	defer func() {
+		if failed != nil {
+			failed.sent = dog.phase.Load() >= phaseSent
+		}
+	}()
 	request, err := c.request(ctx, body, key, dog)
 	if err != nil {
 		return nil, &Error{Class: ClassBadRequest, Excerpt: secrets.excerpt(err.Error()), cause: err}

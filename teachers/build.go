@@ -27,6 +27,7 @@ type Request struct {
 	Images        []string // digests, in order
 	Sample        int
 	ParamsText    string // RFC 8785 JSON of the parameters asked, seed and cap included
+	Purse         Purse  // what its requests are paid from; nil: from no limited budget
 
 	transport []byte // members that go out but change nothing: `"user":"x",`
 	images    []imageSlot

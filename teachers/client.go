@@ -144,7 +144,9 @@ func (c *Client) AskAndKeep(ctx, admit context.Context, r *Request, keep func(*R
 	}
 	reply, err := c.askAdmitted(ctx, admit, r)
 	if err != nil {
-		c.permits.release()
+		if !holdsNoPlace(err) {
+			c.permits.release()
+		}
 		return err
 	}
 	defer c.permits.keep()()
@@ -160,7 +162,7 @@ func (c *Client) askAdmitted(ctx, admit context.Context, r *Request) (*Reply, er
 	if err != nil {
 		return nil, c.failed(err)
 	}
-	a := asking{client: c, body: body}
+	a := asking{client: c, body: body, request: r, most: r.MostCost(c.config.Price)}
 	reply, err := a.run(ctx, admit)
 	if err != nil {
 		err.Attempts = a.attempts
@@ -215,6 +217,9 @@ func (c *Client) wireBody(ctx context.Context, r *Request) ([]byte, *Error) {
 type asking struct {
 	client         *Client
 	body           []byte
+	request        *Request
+	most           int64 // micro-dollars that one attempt can cost
+	charged        int64 // what the last one is charged
 	attempts       []Attempt
 	failures       int
 	throttles      int
@@ -230,9 +235,13 @@ func (a *asking) run(ctx, admit context.Context) (*Reply, *Error) {
 		if err := a.client.permits.start(admit); err != nil {
 			return nil, a.client.cancelled(admit)
 		}
+		if err := a.pay(admit); err != nil {
+			return nil, err
+		}
 		started := time.Now()
 		reply, err := a.client.attempt(ctx, a.body)
 		a.client.permits.ended()
+		a.settle(reply, err)
 		a.record(started, reply, err)
 		if err == nil {
 			return reply, nil
@@ -293,7 +302,7 @@ func backoff(first, most time.Duration, failures int) time.Duration {
 }
 
 func (a *asking) record(started time.Time, reply *Reply, e *Error) {
-	at := Attempt{Times: 1, Started: started, Latency: time.Since(started)}
+	at := Attempt{Times: 1, Started: started, Latency: time.Since(started), Charged: a.charged}
 	if e == nil {
 		at.Status, at.Bytes, at.Latency = reply.Status, len(reply.Raw), reply.Latency
 	} else {
@@ -302,6 +311,7 @@ func (a *asking) record(started time.Time, reply *Reply, e *Error) {
 	if n := len(a.attempts); n > 0 && at.Bytes == 0 {
 		if last := &a.attempts[n-1]; last.Class == at.Class && last.Status == at.Status && last.Bytes == 0 {
 			last.Times++
+			last.Charged += at.Charged
 			last.Latency = at.Latency
 			return
 		}

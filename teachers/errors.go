@@ -23,6 +23,7 @@ const (
 	ClassTooLarge        = "too_large"        // more than Limits.MaxBytes
 	ClassEmpty           = "empty"            // status 200 and no answer in it
 	ClassCancelled       = "cancelled"        // our own context ended
+	ClassBudget          = "budget"           // it does not fit what may be spent; nothing was sent
 )
 
 // An Error is an ask that brought no answer. It never holds a key.
@@ -37,6 +38,8 @@ type Error struct {
 	Attempts   []Attempt     // every request that was sent for this ask
 	cause      error
 	final      bool // not to be asked again by this Ask, though it is temporary
+	sent       bool // the request had a connection, so that the endpoint may have read it
+	unplaced   bool // the ask has given its place among the requests back
 }
 
 // Temporary tells whether asking again later can bring an answer.
@@ -98,4 +101,5 @@ var nextSteps = map[string]string{
 	ClassTooLarge:        "raise limits.max_bytes or lower the token cap",
 	ClassEmpty:           "check model and params with one request of your own; the next run asks again",
 	ClassCancelled:       "",
+	ClassBudget:          "raise the budget and run the same command again: it asks only for what is missing",
 }
