@@ -50,6 +50,7 @@ func (c *Client) attempt(parent context.Context, body []byte) (got *Reply, faile
 	if err != nil {
 		return nil, &Error{Class: ClassBadRequest, Excerpt: secrets.excerpt(err.Error()), cause: err}
 	}
+	traceOf(parent).sent()
 	response, err := c.http.Do(request)
 	if err != nil {
 		return nil, lost(parent, ctx, secrets, err)
@@ -59,7 +60,7 @@ func (c *Client) attempt(parent context.Context, body []byte) (got *Reply, faile
 	if response.StatusCode < 200 || response.StatusCode > 299 {
 		return nil, c.refused(response, secrets)
 	}
-	in := incoming{dog: dog, dec: c.dialect.decoder(), max: c.limits.MaxBytes}
+	in := incoming{dog: dog, dec: c.dialect.decoder(), max: c.limits.MaxBytes, trace: traceOf(parent)}
 	defer in.free()
 	answer, failure, readErr := in.all(response.Body)
 	if failure != nil {
@@ -215,6 +216,7 @@ type incoming struct {
 	events   sseReader
 	text     bool // the model's text began
 	ttft     time.Duration
+	trace    *Trace
 	latency  time.Duration
 	tooLarge bool
 	reported error // the decoder's, in the middle of a stream
@@ -276,6 +278,7 @@ func (in *incoming) take(n int, ended bool) {
 	case bodyJSON:
 		if !in.text {
 			in.text, in.ttft = true, time.Duration(now)
+			in.trace.firstText()
 		}
 		in.latency = time.Duration(now)
 		in.dog.progress.Store(now)
@@ -305,6 +308,7 @@ func (in *incoming) decode(now int64, ended bool) {
 			in.dog.progress.Store(now)
 			if !in.text {
 				in.text, in.ttft = true, time.Duration(now)
+				in.trace.firstText()
 			}
 		}
 		switch {
