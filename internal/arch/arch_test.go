@@ -144,6 +144,8 @@ func TestJudgeFindsWhatIsBroken(t *testing.T) {
 		{"Temporal in a test", "internal/recipe/a_test.go", src("go.temporal.io/sdk/testsuite"), ""},
 		{"AWS outside its door", "activities/a.go", src("github.com/aws/aws-sdk-go-v2/service/s3"), "objstore.Bucket"},
 		{"AWS in its door", "internal/objstore/s3/a.go", src("github.com/aws/aws-sdk-go-v2/feature/s3/transfermanager"), ""},
+		{"AWS in the door of secrets", "internal/secrets/awssecrets/a.go", src("github.com/aws/aws-sdk-go-v2/service/secretsmanager"), ""},
+		{"AWS beside the door of secrets", "internal/secrets/a.go", src("github.com/aws/aws-sdk-go-v2/service/secretsmanager"), "secrets.Keyring"},
 		{"parquet outside its door", "internal/sources/a.go", src("github.com/parquet-go/parquet-go"), "survives damaged files"},
 		{"cobra outside cli", "cmd/stillhouse/a.go", src("github.com/spf13/cobra"), "without a command line"},
 		{"local outside cmd", "internal/cli/a.go", src(module + "/internal/local"), "builds in seconds"},
