@@ -85,7 +85,8 @@ type Answer struct {
 	ArgsValid *bool
 	Flags     []string // sorted
 	Refusal   string
-	Logprobs  []Logprob
+	// Logprobs of the tokens, nil where the endpoint sent none.
+	Logprobs *Logprobs
 }
 
 // Kinds of reasoning, for chat.Message.ReasoningKind.
@@ -93,12 +94,3 @@ const (
 	ReasoningFull    = "full"    // the model's own reasoning text
 	ReasoningSummary = "summary" // a summary that the vendor shows instead
 )
-
-// A Logprob is one token of the content with its log probability; nil where
-// the endpoint sent null, a sentinel (-9999) or no finite number.
-type Logprob struct {
-	Token   string
-	Bytes   []byte
-	Logprob *float64
-	Top     []Logprob
-}

@@ -98,7 +98,7 @@ var wireCases = map[string]wireCase{
 		}},
 	"logprob-null": {content: "four", usage: usage19, flags: []string{teachers.FlagLogprobGap},
 		check: func(t *testing.T, a *teachers.Answer) {
-			if len(a.Logprobs) != 2 || a.Logprobs[0].Logprob != nil || a.Logprobs[1].Logprob != nil {
+			if a.Logprobs == nil || a.Logprobs.Len() != 2 || a.Logprobs.Gaps() != 2 {
 				t.Errorf("logprobs %+v: null and the sentinel must stay null", a.Logprobs)
 			}
 		}},

@@ -17,8 +17,7 @@ type chatDecoder struct {
 	reasoning          reasoningTexts
 	calls              toolCalls
 	usage              usageTally
-	logprobs           []Logprob
-	logprobCount       int
+	logprobs           logprobReader
 	finish             string
 	choice             int64 // index of the choice that is read
 	hasChoice          bool
@@ -174,7 +173,7 @@ func (d *chatDecoder) readChoice(choice []byte, stream bool) {
 	var message, whole []byte
 	index := int64(0)
 	finish := ""
-	var logprobs []byte
+	var logprobs, tokenIDs []byte
 	c := walk(choice)
 	for c.next() {
 		switch string(c.name) {
@@ -190,6 +189,8 @@ func (d *chatDecoder) readChoice(choice []byte, stream bool) {
 			d.usage.add(c.value)
 		case "logprobs":
 			logprobs = c.value
+		case "token_ids":
+			tokenIDs = c.value
 		}
 	}
 	switch {
@@ -210,8 +211,9 @@ func (d *chatDecoder) readChoice(choice []byte, stream bool) {
 		d.finish = finish
 	}
 	if len(logprobs) > 0 && logprobs[0] == '{' {
-		d.readLogprobs(logprobs)
+		d.logprobs.read(logprobs)
 	}
+	d.logprobs.addIDs(&d.logprobs.ids, tokenIDs)
 }
 
 func (d *chatDecoder) readMessage(message []byte) {
@@ -300,7 +302,7 @@ func (d *chatDecoder) answer() (*Answer, error) {
 	case !terminal(d.finish):
 		return nil, unfinished(d.finish)
 	}
-	a := &Answer{Finish: d.finish, Model: d.model, Fingerprint: d.fingerprint, Usage: d.usage.result(), Logprobs: d.logprobs}
+	a := &Answer{Finish: d.finish, Model: d.model, Fingerprint: d.fingerprint, Usage: d.usage.result()}
 	a.Message.Role = chat.RoleAssistant
 	a.Message.Train = true
 	a.Refusal = d.text(d.refusal)
@@ -326,6 +328,7 @@ func (d *chatDecoder) answer() (*Answer, error) {
 		}
 		a.ArgsValid = &valid
 	}
+	d.finishLogprobs(a)
 	slices.Sort(d.flags)
 	a.Flags = d.flags
 	return a, nil

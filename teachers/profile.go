@@ -53,8 +53,11 @@ type Profile struct {
 	// TopLogprobs is the most alternatives per token that the endpoint gives;
 	// 0 means that it gives no logprobs, -1 that it is not known.
 	TopLogprobs int
-	Tools       bool // tool declarations in a request
-	Images      bool // images in a user message, where the model takes them
+	// TokenIDs tells whether the endpoint gives token ids when it is asked in
+	// vLLM's way.
+	TokenIDs bool
+	Tools    bool // tool declarations in a request
+	Images   bool // images in a user message, where the model takes them
 
 	// Models are rules for models by the beginning of their names; the first
 	// that fits counts.

@@ -123,7 +123,7 @@ var profiles = []Profile{
 		Name: "vllm", API: "openai",
 		CapFields: bothCaps, Seed: true, UsageOption: true,
 		EffortField: "reasoning_effort", ReasoningFields: []string{"reasoning", "reasoning_content", "inline"}, ReasoningHistory: "reasoning_content",
-		CachedFields: openAICached, TopLogprobs: 20, Tools: true, Images: true,
+		CachedFields: openAICached, TopLogprobs: 20, TokenIDs: true, Tools: true, Images: true,
 	},
 	{
 		Name: "sglang", API: "openai",
