@@ -51,8 +51,9 @@ type Ask struct {
 	Sample   int    // sample index, from 0
 }
 
-// A Record is one attempt at an ask that came to its end: an answer, or a
-// failure that outlived its retries. Records are immutable once they were
+// A Record is one request for an ask that may have been paid for: an answer, or
+// a failure. What is charged to nobody, such as a 429, is in the [Ledger] of the
+// record after it. Records are immutable once they were
 // appended or looked up: they may be shared.
 type Record struct {
 	Ask
@@ -71,10 +72,14 @@ type Record struct {
 	Started  time.Time     // kept to the microsecond, UTC
 	TTFT     time.Duration // request sent to first token, kept to the millisecond
 	Latency  time.Duration // request sent to answer whole, kept to the millisecond
-	Attempts int32         // requests made for this record, at least 1
+	Attempts int32         // which request of its ask it is, from 1, each time that it was asked
 
 	ErrorClass string // of a failure
 	ErrorText  string // of a failure: bounded and redacted by the caller
+
+	// Ledger is the text of a [Ledger]; "" for most records: one request was
+	// sent, and it is this one.
+	Ledger string
 }
 
 // Serves tells whether the record is an answer to the ask: its key is the

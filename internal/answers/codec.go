@@ -11,9 +11,12 @@ import (
 	"time"
 )
 
-// recordVersion is the first byte of a record in a journal. A reader refuses
+// The first byte of a record in a journal is its version. A reader refuses
 // versions that it doesn't know: dropping them would lose paid answers.
-const recordVersion = 1
+const (
+	recordVersion = 1 // without a ledger, as most are
+	ledgerVersion = 2 // with the ledger before Raw
+)
 
 // maxRecordBytes bounds a record in a journal, before and after compression.
 const maxRecordBytes = 256 << 20
@@ -30,7 +33,7 @@ func (r *Record) normal() *Record {
 	n.Started = time.UnixMicro(micros(r.Started)).UTC()
 	n.TTFT = r.TTFT.Truncate(time.Millisecond)
 	n.Latency = r.Latency.Truncate(time.Millisecond)
-	for _, text := range []*string{&n.ID, &n.Teacher, &n.Model, &n.Finish, &n.Format, &n.ErrorClass, &n.ErrorText} {
+	for _, text := range []*string{&n.ID, &n.Teacher, &n.Model, &n.Finish, &n.Format, &n.ErrorClass, &n.ErrorText, &n.Ledger} {
 		*text = valid(*text)
 	}
 	n.Headers = nil
@@ -60,7 +63,7 @@ func micros(t time.Time) int64 {
 
 // size is about what the record takes in memory.
 func (r *Record) size() int64 {
-	n := 400 + len(r.Raw) + len(r.ErrorText) + len(r.ID)
+	n := 400 + len(r.Raw) + len(r.ErrorText) + len(r.ID) + len(r.Ledger)
 	for k, v := range r.Headers {
 		n += len(k) + len(v) + 32
 	}
@@ -74,7 +77,11 @@ func appendRecord(dst []byte, r *Record) []byte {
 
 // appendHead appends all but Raw.
 func appendHead(dst []byte, r *Record) []byte {
-	dst = append(dst, recordVersion)
+	if r.Ledger == "" {
+		dst = append(dst, recordVersion)
+	} else {
+		dst = append(dst, ledgerVersion)
+	}
 	dst = appendText(dst, r.Endpoint)
 	dst = append(dst, r.Key[:]...)
 	dst = appendText(dst, r.ID)
@@ -105,7 +112,11 @@ func appendHead(dst []byte, r *Record) []byte {
 	dst = binary.AppendVarint(dst, r.Latency.Milliseconds())
 	dst = binary.AppendVarint(dst, int64(r.Attempts))
 	dst = appendText(dst, r.ErrorClass)
-	return appendText(dst, r.ErrorText)
+	dst = appendText(dst, r.ErrorText)
+	if r.Ledger != "" {
+		dst = appendText(dst, r.Ledger)
+	}
+	return dst
 }
 
 // checksum is the CRC-32C of the whole record. It tells records apart that
@@ -125,11 +136,12 @@ func appendText[T string | []byte](dst []byte, s T) []byte {
 // decodeRecord reads what appendRecord wrote. The record keeps no part of data.
 func decodeRecord(data []byte) (*Record, error) {
 	d := decoder{rest: data}
-	if v := d.byte(); v != recordVersion {
-		if d.failed {
-			return nil, fmt.Errorf("%w: it is empty", errRecord)
-		}
-		return nil, fmt.Errorf("%w: %d, this one knows %d", errRecordVersion, v, recordVersion)
+	version := d.byte()
+	switch {
+	case d.failed:
+		return nil, fmt.Errorf("%w: it is empty", errRecord)
+	case version != recordVersion && version != ledgerVersion:
+		return nil, fmt.Errorf("%w: %d, this one knows %d", errRecordVersion, version, ledgerVersion)
 	}
 	r := new(Record)
 	r.Endpoint = d.text()
@@ -150,6 +162,9 @@ func decodeRecord(data []byte) (*Record, error) {
 	r.Attempts = int32(d.varint())
 	r.ErrorClass = d.text()
 	r.ErrorText = d.text()
+	if version == ledgerVersion {
+		r.Ledger = d.text()
+	}
 	if raw := d.take(d.uvarint()); len(raw) > 0 {
 		r.Raw = slices.Clone(raw)
 	}

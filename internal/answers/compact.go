@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/stillhouse-data/stillhouse/internal/objstore"
@@ -210,7 +211,7 @@ func (s *Store) mergeInto(ctx context.Context, w *segmentWriter, id rangeID, run
 				}
 			}
 		}
-		for _, row := range withoutSuperseded(rows) {
+		for _, row := range withoutCopies(rows) {
 			if err := w.add(row); err != nil {
 				return err
 			}
@@ -221,19 +222,18 @@ func (s *Store) mergeInto(ctx context.Context, w *segmentWriter, id rangeID, run
 	}
 }
 
-// withoutSuperseded drops the failures of one key that no lookup would return:
-// those that an answer takes the place of, and those before a newer failure.
-func withoutSuperseded(rows []segmentRow) []segmentRow {
+// withoutCopies drops rows of one key that say what an earlier one says, as
+// after a crash between the index and the end of a journal piece. All others
+// stay, also failures that an answer took the place of: they were paid for, and
+// the ledger tells of them.
+func withoutCopies(rows []segmentRow) []segmentRow {
+	if len(rows) == 1 {
+		return rows
+	}
 	kept := rows[:0:0]
 	for i := range rows {
-		row := rows[i].meta()
-		superseded := false
-		for n := range rows {
-			other := rows[n].meta()
-			superseded = superseded || row.kind == failed && (other.kind.serves(other.cap, row.cap) ||
-				other.kind == failed && other.cap == row.cap && n != i && (other.started > row.started || other.started == row.started && n > i))
-		}
-		if !superseded {
+		meta := rows[i].meta()
+		if !slices.ContainsFunc(rows[:i], func(before segmentRow) bool { return before.meta() == meta }) {
 			kept = append(kept, rows[i])
 		}
 	}

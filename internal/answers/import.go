@@ -11,7 +11,7 @@ import (
 // journal: whoever has them can give them again. It skips what the index has
 // already, holds about 64 MiB at a time, and returns how many it added.
 func (s *Store) Import(ctx context.Context, endpoint string, records iter.Seq2[*Record, error]) (added int, err error) {
-	batch := &batch{store: s}
+	batch := &batch{store: s, fresh: s.unknown}
 	for r, err := range records {
 		if err == nil && r.Endpoint != endpoint {
 			err = fmt.Errorf("answer %s belongs to endpoint %q, not to %q", r.ID, r.Endpoint, endpoint)
@@ -32,6 +32,7 @@ func (s *Store) Import(ctx context.Context, endpoint string, records iter.Seq2[*
 // A batch collects records and commits them whenever they are many.
 type batch struct {
 	store *Store
+	fresh func(context.Context, []item) ([]item, error) // what is worth indexing
 	items []item
 	bytes int64
 	added int
@@ -53,7 +54,7 @@ func (b *batch) commit(ctx context.Context) error {
 	if len(b.items) == 0 {
 		return nil
 	}
-	fresh, err := b.store.unknown(ctx, b.items)
+	fresh, err := b.fresh(ctx, b.items)
 	if err != nil {
 		return err
 	}

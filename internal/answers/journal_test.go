@@ -124,7 +124,7 @@ func TestDamageInTheMiddleCostsOneRecord(t *testing.T) {
 
 func TestNewerJournalIsNotDropped(t *testing.T) {
 	payload := appendRecord(nil, someRecords()[0])
-	payload[0] = recordVersion + 1
+	payload[0] = ledgerVersion + 1
 	frame := append(make([]byte, frameHeader), encoder().EncodeAll(payload, nil)...)
 	binary.LittleEndian.PutUint32(frame[0:], frameMagic)
 	binary.LittleEndian.PutUint32(frame[4:], 8)
@@ -216,10 +216,16 @@ func TestAdoptionKeepsTheFirstAnswer(t *testing.T) {
 	mustAppend(t, s, answerTo(a, "stop", "first a"), failureOf(c, time.Unix(6, 0), "newer"))
 	mustFlush(t, s)
 	put(t, bucket, journalPrefix+"gone/"+pieceName(1)+".zst", append(data, "torn"...))
-	if n, err := s.AdoptOrphans(context.Background(), func(string) bool { return false }); n != 1 || err != nil {
-		t.Errorf("adopted %d, %v; want the one record that says something new", n, err)
+	if n, err := s.AdoptOrphans(context.Background(), func(string) bool { return false }); n != 5 || err != nil {
+		t.Errorf("adopted %d, %v; want all five: each was paid for", n, err)
 	}
 	wantTexts(t, s, []Ask{a, b, c}, "first a", "orphan b", "!newer")
+
+	// The same piece again, as where its deletion was lost.
+	put(t, bucket, journalPrefix+"gone/"+pieceName(1)+".zst", data)
+	if n, err := s.AdoptOrphans(context.Background(), func(string) bool { return false }); n != 0 || err != nil {
+		t.Errorf("adopted %d of the same records again, %v", n, err)
+	}
 }
 
 func TestRestoredHomeFindsItsPiecesInTheStore(t *testing.T) {

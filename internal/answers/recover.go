@@ -105,15 +105,15 @@ func (s *Store) recoverPiece(p *piece) error {
 	return nil
 }
 
-// indexRecovered indexes what was queued, except what the index has already,
-// or has better, as after a crash between index and deletion.
+// indexRecovered indexes what was queued, except what the index has already, as
+// after a crash between index and deletion.
 func (s *Store) indexRecovered(ctx context.Context) error {
 	for len(s.pending) > 0 {
 		items, err := s.loadPart(s.pending)
 		if err != nil {
 			return err
 		}
-		fresh, err := s.unknown(ctx, items)
+		fresh, err := s.unseen(ctx, items)
 		if err != nil {
 			return err
 		}
@@ -203,7 +203,7 @@ func (s *Store) adopt(ctx context.Context, key string) (added int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	batch := &batch{store: s}
+	batch := &batch{store: s, fresh: s.unseen}
 	report, err := scanFrames(data, func(_, _ int, r *Record) error { return batch.add(ctx, r) })
 	if err == nil {
 		err = batch.commit(ctx)

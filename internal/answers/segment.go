@@ -45,6 +45,7 @@ type segmentRow struct {
 	ErrorClass string   `parquet:"error_class,dict"`
 	ErrorText  string   `parquet:"error_text"`
 	Raw        []byte   `parquet:"raw"`
+	Ledger     string   `parquet:"ledger,optional"` // JSON text; null for most
 }
 
 const (
@@ -75,7 +76,7 @@ func toRow(r *Record) (segmentRow, error) {
 		AskID: r.ID, Sample: int64(r.Sample), Teacher: r.Teacher, Model: r.Model,
 		Format: r.Format, Status: int64(r.Status), Headers: headers,
 		TTFTMS: r.TTFT.Milliseconds(), LatencyMS: r.Latency.Milliseconds(), Attempts: r.Attempts,
-		ErrorClass: r.ErrorClass, ErrorText: r.ErrorText, Raw: r.Raw,
+		ErrorClass: r.ErrorClass, ErrorText: r.ErrorText, Raw: r.Raw, Ledger: r.Ledger,
 	}
 	return row, nil
 }
@@ -86,7 +87,7 @@ func (row *segmentRow) record(endpoint string) (*Record, error) {
 		Teacher: row.Teacher, Model: row.Model, Complete: row.Complete, Finish: row.Finish, Format: row.Format,
 		Status: int(row.Status), Started: time.UnixMicro(row.Started).UTC(),
 		TTFT: time.Duration(row.TTFTMS) * time.Millisecond, Latency: time.Duration(row.LatencyMS) * time.Millisecond,
-		Attempts: row.Attempts, ErrorClass: row.ErrorClass, ErrorText: row.ErrorText,
+		Attempts: row.Attempts, ErrorClass: row.ErrorClass, ErrorText: row.ErrorText, Ledger: row.Ledger,
 	}
 	if len(row.Raw) > 0 {
 		r.Raw = row.Raw
@@ -110,6 +111,9 @@ func (row *segmentRow) meta() keyRow {
 var (
 	rowSchema      = parquet.SchemaOf(segmentRow{})
 	segmentColumns = len(rowSchema.Columns())
+	// firstColumns are those of the first segments that were written. Later
+	// columns are optional, and null where a segment has none of them.
+	firstColumns = segmentColumns - 1
 )
 
 var writers = sync.Pool{New: func() any {
@@ -125,6 +129,7 @@ var writers = sync.Pool{New: func() any {
 		parquet.SkipPageBounds("error_text"), parquet.SkipPageStatistics("error_text"),
 		parquet.SkipPageBounds("headers"), parquet.SkipPageStatistics("headers"),
 		parquet.SkipPageBounds("ask_id"), parquet.SkipPageStatistics("ask_id"),
+		parquet.SkipPageBounds("ledger"), parquet.SkipPageStatistics("ledger"),
 		parquet.SortingWriterConfig(parquet.SortingColumns(parquet.Ascending("key"))),
 	)
 }}
@@ -168,7 +173,7 @@ func (s *segmentWriter) add(row segmentRow) error {
 		return err
 	}
 	s.batch = append(s.batch, row)
-	s.pending += len(row.Raw) + 64
+	s.pending += len(row.Raw) + len(row.Ledger) + 64
 	if s.pending < pageBytes/2 {
 		return nil
 	}
@@ -272,18 +277,18 @@ func openSegment(r io.ReaderAt, size int64) (*segmentFile, error) {
 }
 
 // checkColumns wants the columns that this program writes, in their order,
-// perhaps with more behind them.
+// perhaps without the later ones or with more behind them.
 func checkColumns(got *parquet.Schema) error {
 	want := rowSchema.Columns()
-	if len(got.Columns()) < len(want) {
-		return fmt.Errorf("it has %d columns, want %d", len(got.Columns()), len(want))
+	if len(got.Columns()) < firstColumns {
+		return fmt.Errorf("it has %d columns, want %d", len(got.Columns()), firstColumns)
 	}
-	for i, path := range want {
+	for i, path := range want[:min(len(want), len(got.Columns()))] {
 		if !slices.Equal(got.Columns()[i], path) {
 			return fmt.Errorf("column %d is %s, want %s", i, strings.Join(got.Columns()[i], "."), path[0])
 		}
 		have, need := got.Fields()[i], rowSchema.Fields()[i]
-		if !have.Leaf() || !have.Required() || have.Type().Kind() != need.Type().Kind() || have.Type().Length() != need.Type().Length() {
+		if !have.Leaf() || have.Required() != need.Required() || have.Repeated() || have.Type().Kind() != need.Type().Kind() || have.Type().Length() != need.Type().Length() {
 			return fmt.Errorf("column %s is %s, want %s", path[0], have, need)
 		}
 	}
@@ -319,18 +324,40 @@ func (s *segmentFile) read(numbers []int64) (rows []segmentRow, err error) {
 // holds the row, and of it one value.
 func (s *segmentFile) readGroup(group int, numbers []int64, rows []segmentRow) (err error) {
 	chunks := s.groups[group].ColumnChunks()
-	values := make(parquet.Row, len(rows)*len(chunks)) // row by row
-	for c, chunk := range chunks {
-		if err := readColumn(chunk, c, numbers, s.starts[group], values, len(chunks)); err != nil {
+	chunks = chunks[:min(len(chunks), segmentColumns)]
+	values := make(parquet.Row, len(rows)*segmentColumns) // row by row
+	for c := range segmentColumns {
+		if c >= len(chunks) || c >= firstColumns && allNull(chunks[c]) {
+			for i := range rows {
+				values[i*segmentColumns+c] = parquet.NullValue().Level(0, 0, c)
+			}
+			continue
+		}
+		if err := readColumn(chunks[c], c, numbers, s.starts[group], values, segmentColumns); err != nil {
 			return fmt.Errorf("column %d: %w", c, err)
 		}
 	}
 	for i := range rows {
-		if err := rowSchema.Reconstruct(&rows[i], values[i*len(chunks):][:segmentColumns]); err != nil {
+		if err := rowSchema.Reconstruct(&rows[i], values[i*segmentColumns:][:segmentColumns]); err != nil {
 			return fmt.Errorf("row %d: %w", numbers[i], err)
 		}
 	}
 	return nil
+}
+
+// allNull tells whether a column holds nothing, by its index: most segments
+// have no ledgers, and reading an answer should not cost a page for that.
+func allNull(chunk parquet.ColumnChunk) bool {
+	index, err := chunk.ColumnIndex()
+	if err != nil || index == nil || index.NumPages() == 0 {
+		return false
+	}
+	for page := range index.NumPages() {
+		if !index.NullPage(page) {
+			return false
+		}
+	}
+	return true
 }
 
 func readColumn(chunk parquet.ColumnChunk, column int, numbers []int64, first int64, values parquet.Row, stride int) (err error) {
