@@ -8,8 +8,10 @@ import (
 
 // Formats of a raw response, for Parse.
 const (
-	FormatOpenAIStream = "openai-chat-sse"  // chat.completion.chunk events
-	FormatOpenAIJSON   = "openai-chat-json" // one chat.completion object
+	FormatOpenAIStream    = "openai-chat-sse"         // chat.completion.chunk events
+	FormatOpenAIJSON      = "openai-chat-json"        // one chat.completion object
+	FormatAnthropicStream = "anthropic-messages-sse"  // message_start … message_stop events
+	FormatAnthropicJSON   = "anthropic-messages-json" // one message object
 )
 
 // A Reply is one whole response of an endpoint, as it came.
@@ -23,6 +25,9 @@ type Reply struct {
 	Latency time.Duration     // from there to the last byte
 	// Attempts are the requests of this ask in order, the successful one last.
 	Attempts []Attempt
+	// Share is the endpoint's time that the request took up beside others; 0
+	// where it is not measured. See [Price.GPUHour].
+	Share time.Duration
 
 	answer *Answer
 }
@@ -37,26 +42,6 @@ func (r *Reply) Parse() (*Answer, error) {
 	return Parse(r.Format, r.Raw)
 }
 
-// An Attempt is a request that was sent, or a run of equal ones in a row.
-type Attempt struct {
-	Times   int // how many equal ones in a row; at least 1
-	Started time.Time
-	Latency time.Duration // of the last of them
-	Status  int           // 0 where there was no response
-	Class   string        // "" for success
-	Bytes   int           // of an answer that had arrived: a failed attempt may be charged
-	Charged int64         // micro-dollars that it cost, or may have cost at most (Price.Charge); 0 without a price
-}
-
-// Requests counts the requests of all attempts.
-func Requests(attempts []Attempt) int {
-	n := 0
-	for _, a := range attempts {
-		n += a.Times
-	}
-	return n
-}
-
 // Flags of an Answer.
 const (
 	FlagControlTokens     = "control_tokens"     // chat-template markers leaked into the text
@@ -66,6 +51,8 @@ const (
 	FlagExtraChoices      = "extra_choices"      // more than one choice came back; the first is kept
 	FlagErrorAfterFinish  = "error_after_finish" // the answer was whole, then the endpoint reported an error
 	FlagLogprobGap        = "logprob_gap"        // a logprob was null, a sentinel or no number; it stays null
+	FlagReasoningHidden   = "reasoning_hidden"   // some of the reasoning came encrypted; the raw response keeps it
+	FlagOtherBlocks       = "other_blocks"       // content blocks of other kinds came, such as a server's own tools; the raw response keeps them
 	FlagPromptTruncated   = "prompt_truncated"   // see PromptTruncated; set by whoever knows the prompt
 	FlagModelDrift        = "model_drift"        // another model answered; set by whoever knows what was asked
 )

@@ -27,16 +27,14 @@ const (
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, firstBuffer); return &b }}
 
-// attempt sends the request once.
-func (c *Client) attempt(parent context.Context, body []byte) (got *Reply, failed *Error) {
+// attempt sends the request once; used is set to the key that it goes out with.
+func (c *Client) attempt(parent context.Context, body []byte, used *string) (got *Reply, failed *Error) {
 	key, failure := c.key()
 	if failure != nil {
 		return nil, failure
 	}
-	secrets := c.secrets
-	if key != "" {
-		secrets = append(secrets[:len(secrets):len(secrets)], key)
-	}
+	*used = key
+	secrets := c.hidden(key)
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
 	dog := watch(c.limits, cancel)
@@ -75,12 +73,12 @@ func (c *Client) attempt(parent context.Context, body []byte) (got *Reply, faile
 		e.Status = response.StatusCode
 		e.Excerpt = secrets.excerpt(e.Excerpt)
 		if !in.blank() {
-			e.Partial = secrets.answer(bytes.Clone(in.buf))
+			e.Partial = secrets.partial(bytes.Clone(in.buf))
 		}
 		e.RetryAfter = retryAfter(response.Header, time.Now())
 		return nil, &e
 	}
-	return c.reply(response, &in, answer, secrets), nil
+	return c.reply(response, &in, answer, secrets)
 }
 
 func (c *Client) request(ctx context.Context, body []byte, key string, dog *watchdog) (*http.Request, error) {
@@ -93,26 +91,27 @@ func (c *Client) request(ctx context.Context, body []byte, key string, dog *watc
 	}
 	maps.Copy(r.Header, c.headers)
 	if key != "" {
-		c.dialect.authorize(r.Header, key)
+		authorize(r.Header, c.dialect, c.profile, key)
 	}
 	return r, nil
 }
 
-func (c *Client) reply(response *http.Response, in *incoming, answer *Answer, secrets secrets) *Reply {
+func (c *Client) reply(response *http.Response, in *incoming, answer *Answer, secrets secrets) (*Reply, *Error) {
 	raw := bytes.Clone(in.buf)
 	r := &Reply{
-		Raw: raw, Status: response.StatusCode, Headers: keptHeaders(response.Header),
-		Started: in.dog.start, TTFT: in.ttft, Latency: in.latency, answer: answer,
+		Status: response.StatusCode, Headers: secrets.redactHeaders(keptHeaders(response.Header)),
+		Started: in.dog.start, TTFT: in.ttft, Latency: in.latency,
 	}
 	stream, plain := c.dialect.formats()
 	r.Format = plain
 	if in.kind == bodyStream {
 		r.Format = stream
 	}
-	if clean := secrets.answer(raw); len(clean) != len(raw) || !bytes.Equal(clean, raw) {
-		r.Raw, r.answer = clean, nil
+	var ok bool
+	if r.Raw, r.answer, ok = secrets.withoutSecrets(r.Format, raw, answer); !ok {
+		return nil, keyInAnswer(response.StatusCode)
 	}
-	return r
+	return r, nil
 }
 
 // lost is a request or a response that the network, a limit or our own context

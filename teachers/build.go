@@ -31,6 +31,9 @@ type Request struct {
 
 	transport []byte // members that go out but change nothing: `"user":"x",`
 	images    []imageSlot
+	// unsendable says why the endpoint's protocol has no form for the prompt;
+	// the request has an identity all the same, and asking fails at once.
+	unsendable string
 }
 
 // An imageSlot is a range of Body that stands for an image's data URL.
@@ -46,16 +49,20 @@ const maxExact = 1 << 53
 // What does not depend on the prompt is rendered once. It is safe for
 // concurrent use.
 type Builder struct {
-	system, between, tail, end []byte // canonical members before messages, up to seed, up to tools, to the end
-	paramsHead, paramsTail     []byte // of ParamsText, before and after the seed
-	transport                  []byte
-	cap                        int64
-	capField                   string
-	headers                    map[string]string
-	seed                       *int64
-	neverSeed                  bool
-	toolsInParams              bool
-	tools                      atomic.Pointer[canonicalTools]
+	dialect dialect
+	profile *Profile
+	// Canonical members before messages, and from there to seed, system,
+	// tools and the end.
+	head, between, afterSeed, tail, end []byte
+	paramsHead, paramsTail              []byte // of ParamsText, before and after the seed
+	transport                           []byte
+	cap                                 int64
+	capField                            string
+	headers                             map[string]string
+	seed                                *int64
+	neverSeed                           bool
+	systemInParams, toolsInParams       bool
+	tools                               atomic.Pointer[canonicalTools]
 }
 
 type canonicalTools struct {
@@ -82,7 +89,7 @@ func NewBuilder(c *Config, params map[string]any) (*Builder, error) {
 		return nil, fmt.Errorf("%s: %w", c.name(), err)
 	}
 	profile := c.profile()
-	b := &Builder{headers: answerHeaders(d, c.Headers), neverSeed: !profile.Seed}
+	b := &Builder{dialect: d, profile: profile, headers: answerHeaders(d, c.Headers), neverSeed: !profile.Seed}
 	body := map[string][]byte{"model": chat.AppendString(nil, c.Model)}
 	asked := map[string][]byte{}
 	for _, name := range sortedKeys(params) {
@@ -90,13 +97,22 @@ func NewBuilder(c *Config, params map[string]any) (*Builder, error) {
 			return nil, fmt.Errorf("%s: params.%s: %w", c.name(), name, err)
 		}
 	}
-	b.system = members(body, "", "messages")
+	b.head = members(body, "", "messages")
 	b.between = members(body, "messages", "seed")
-	b.tail = members(body, "seed", "tools")
+	b.afterSeed = members(body, "seed", "system")
+	b.tail = members(body, "system", "tools")
 	b.end = members(body, "tools", "")
+	if system, ok := body["system"]; ok {
+		b.systemInParams = true
+		b.afterSeed = appendMember(b.afterSeed, "system", system)
+	}
 	if tools, ok := body["tools"]; ok {
 		b.toolsInParams = true
 		b.tail = appendMember(b.tail, "tools", tools)
+	}
+	if b.capField == "" && profile.CapDefault > 0 {
+		b.cap, b.capField = capDefault(profile, params), profile.CapFields[0]
+		asked[b.capField] = strconv.AppendInt(nil, b.cap, 10)
 	}
 	b.paramsHead = members(asked, "", "seed")
 	b.paramsTail = members(asked, "seed", "")
@@ -185,15 +201,19 @@ func (b *Builder) Request(p *chat.Prompt, sample int) (*Request, error) {
 	}
 	dst := make([]byte, 0, b.size(p)+len(tools))
 	dst = append(dst, '{')
-	dst = append(dst, b.system...)
+	dst = append(dst, b.head...)
 	dst = append(dst, `"messages":`...)
-	if dst, err = r.appendMessages(dst, p); err != nil {
+	if dst, err = b.dialect.messages(dst, r, p, b.profile); err != nil {
 		return nil, err
 	}
 	dst = append(dst, ',')
 	dst = append(dst, b.between...)
 	if hasSeed {
 		dst = appendSeed(dst, seed)
+	}
+	dst = append(dst, b.afterSeed...)
+	if dst, err = b.appendSystem(dst, p); err != nil {
+		return nil, err
 	}
 	dst = append(dst, b.tail...)
 	if tools != nil {
@@ -248,12 +268,27 @@ func (b *Builder) promptTools(text string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tools: %w", err)
 	}
+	if form, err = b.dialect.tools(form); err != nil {
+		return nil, err
+	}
 	b.tools.Store(&canonicalTools{text: text, json: form})
 	return form, nil
 }
 
+func (b *Builder) appendSystem(dst []byte, p *chat.Prompt) ([]byte, error) {
+	start := len(dst)
+	dst = b.dialect.system(append(dst, `"system":`...), p)
+	switch {
+	case len(dst) == start+len(`"system":`):
+		return dst[:start], nil
+	case b.systemInParams:
+		return nil, fmt.Errorf("system: both the prompt and the teacher's params hold a system text; remove one")
+	}
+	return append(dst, ','), nil
+}
+
 func (b *Builder) size(p *chat.Prompt) int {
-	n := len(b.system) + len(b.between) + len(b.tail) + len(b.end) + len(p.System) + len(p.System)/16 + 96 + 160*len(p.Images)
+	n := len(b.head) + len(b.afterSeed) + len(b.between) + len(b.tail) + len(b.end) + len(p.System) + len(p.System)/16 + 96 + 160*len(p.Images)
 	for i := range p.Messages {
 		m := &p.Messages[i]
 		n += 64
@@ -264,71 +299,6 @@ func (b *Builder) size(p *chat.Prompt) int {
 		}
 	}
 	return n
-}
-
-// appendMessages appends the messages as they are sent: the system text first,
-// the images before the text of the last user message.
-func (r *Request) appendMessages(dst []byte, p *chat.Prompt) ([]byte, error) {
-	if len(p.Messages) == 0 {
-		return nil, fmt.Errorf("prompt without messages")
-	}
-	rest := p.Messages
-	dst = append(dst, '[')
-	if p.System != "" {
-		dst = append(dst, `{"content":`...)
-		dst = chat.AppendString(dst, p.System)
-		dst = append(dst, `,"role":"system"},`...)
-	}
-	if len(p.Images) > 0 {
-		last := lastUser(p.Messages)
-		if last < 0 {
-			return nil, fmt.Errorf("prompt with images but without a user message")
-		}
-		if last > 0 {
-			dst = appendUnwrapped(dst, p.Messages[:last])
-		}
-		dst = r.appendWithImages(dst, &p.Messages[last], p.Images)
-		rest = p.Messages[last+1:]
-	}
-	if len(rest) > 0 {
-		dst = appendUnwrapped(dst, rest)
-	}
-	dst[len(dst)-1] = ']'
-	return dst, nil
-}
-
-// appendUnwrapped appends the messages without the brackets, each followed by
-// a comma.
-func appendUnwrapped(dst []byte, messages []chat.Message) []byte {
-	at := len(dst) - 1
-	last := dst[at]
-	dst = chat.AppendMessages(dst[:at], messages)
-	dst[at] = last // in place of the opening bracket
-	dst[len(dst)-1] = ','
-	return dst
-}
-
-func (r *Request) appendWithImages(dst []byte, m *chat.Message, images []chat.Image) []byte {
-	dst = append(dst, `{"content":[`...)
-	for _, image := range images {
-		dst = append(dst, `{"image_url":{"url":`...)
-		start := len(dst)
-		dst = chat.AppendString(dst, "sha256:"+image.Digest)
-		r.images = append(r.images, imageSlot{start: start, end: len(dst), image: image})
-		r.Images = append(r.Images, image.Digest)
-		dst = append(dst, `},"type":"image_url"},`...)
-	}
-	if m.Content != nil {
-		dst = append(dst, `{"text":`...)
-		dst = chat.AppendString(dst, *m.Content)
-		dst = append(dst, `,"type":"text"},`...)
-	}
-	dst[len(dst)-1] = ']'
-	if m.Name != nil {
-		dst = append(dst, `,"name":`...)
-		dst = chat.AppendString(dst, *m.Name)
-	}
-	return append(dst, `,"role":"user"},`...)
 }
 
 func lastUser(messages []chat.Message) int {
@@ -414,6 +384,14 @@ func integer(value any) (int64, bool) {
 // never hold a key.
 func answerHeaders(d dialect, headers map[string]string) map[string]string {
 	var out map[string]string
+	for name, value := range d.headers() {
+		if d.answerHeader(name) {
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[name] = value
+		}
+	}
 	for name, value := range headers {
 		name = strings.ToLower(strings.TrimSpace(name))
 		if !d.answerHeader(name) || secretHeader(name) {

@@ -2,7 +2,6 @@ package teachers
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -44,6 +43,7 @@ type Client struct {
 	http      *http.Client
 	loadImage func(context.Context, chat.Image) ([]byte, error)
 	permits   *permits
+	share     *share // nil where nobody pays by the hour
 }
 
 // NewClient makes a client for one teacher. Close it.
@@ -54,9 +54,12 @@ func NewClient(config *Config, options ...Option) *Client {
 	if c.unusable == nil {
 		c.profile = config.profile()
 		c.url, c.unusable = requestURL(config.BaseURL, c.dialect.path())
+		c.headers = requestHeaders(c.dialect.headers(), config.Headers)
 	}
 	c.shownURL = redactURL(c.url)
-	c.headers = requestHeaders(config.Headers)
+	if config.Price != nil && config.Price.GPUHour > 0 {
+		c.share = &share{}
+	}
 	for _, o := range options {
 		o(c)
 	}
@@ -83,11 +86,14 @@ func newTransport(l Limits) *http.Transport {
 	}
 }
 
-func requestHeaders(extra map[string]string) http.Header {
+func requestHeaders(dialect, extra map[string]string) http.Header {
 	h := http.Header{
 		"Content-Type": {"application/json"},
 		"Accept":       {"text/event-stream, application/json"},
 		"User-Agent":   {"stillhouse"},
+	}
+	for name, value := range dialect {
+		h.Set(name, value)
 	}
 	for name, value := range extra {
 		h.Set(name, value)
@@ -139,10 +145,16 @@ func (c *Client) Ask(ctx context.Context, r *Request) (*Reply, error) {
 // and one that is under way goes on until ctx ends, because its answer is paid
 // for. admit must end no later than ctx.
 func (c *Client) AskAndKeep(ctx, admit context.Context, r *Request, keep func(*Reply) error) error {
+	return c.AskKeeping(ctx, admit, r, Keeper{Answer: keep})
+}
+
+// AskKeeping is AskAndKeep that also tells of every failed request which may
+// be charged.
+func (c *Client) AskKeeping(ctx, admit context.Context, r *Request, k Keeper) error {
 	if err := c.permits.acquire(admit); err != nil {
 		return c.cancelled(admit)
 	}
-	reply, err := c.askAdmitted(ctx, admit, r)
+	reply, err := c.askAdmitted(ctx, admit, r, k.Lost)
 	if err != nil {
 		if !holdsNoPlace(err) {
 			c.permits.release()
@@ -150,11 +162,11 @@ func (c *Client) AskAndKeep(ctx, admit context.Context, r *Request, keep func(*R
 		return err
 	}
 	defer c.permits.keep()()
-	return keep(reply)
+	return k.Answer(reply)
 }
 
 // askAdmitted asks once, with a permit.
-func (c *Client) askAdmitted(ctx, admit context.Context, r *Request) (*Reply, error) {
+func (c *Client) askAdmitted(ctx, admit context.Context, r *Request, lost func(*Error) error) (*Reply, error) {
 	if c.unusable != nil {
 		return nil, c.failed(&Error{Class: ClassBadRequest, Excerpt: c.unusable.Error(), cause: c.unusable})
 	}
@@ -162,8 +174,11 @@ func (c *Client) askAdmitted(ctx, admit context.Context, r *Request) (*Reply, er
 	if err != nil {
 		return nil, c.failed(err)
 	}
-	a := asking{client: c, body: body, request: r, most: r.MostCost(c.config.Price)}
+	a := asking{client: c, body: body, request: r, most: r.MostCost(c.config.Price), lost: lost}
 	reply, err := a.run(ctx, admit)
+	if a.unkept != nil {
+		return nil, a.unkept
+	}
 	if err != nil {
 		err.Attempts = a.attempts
 		return nil, c.failed(err)
@@ -194,6 +209,9 @@ func (c *Client) wireBody(ctx context.Context, r *Request) ([]byte, *Error) {
 	if len(r.Body) < 2 || r.Body[0] != '{' {
 		return nil, &Error{Class: ClassBadRequest, Excerpt: "the request has no body; build it with a Builder"}
 	}
+	if r.unsendable != "" {
+		return nil, &Error{Class: ClassBadRequest, Excerpt: c.secrets.excerpt(r.unsendable)}
+	}
 	dst := make([]byte, 1, len(r.Body)+160+len(r.transport))
 	dst[0] = '{'
 	dst = c.dialect.appendWire(dst, c.profile, r)
@@ -207,7 +225,7 @@ func (c *Client) wireBody(ctx context.Context, r *Request) ([]byte, *Error) {
 			return nil, &Error{Class: ClassBadRequest, Excerpt: c.secrets.excerpt(fmt.Sprintf("image %s: %v", slot.image.Digest, err)), cause: err}
 		}
 		dst = append(dst, r.Body[rest:slot.start]...)
-		dst = chat.AppendString(dst, "data:"+slot.image.MediaType+";base64,"+base64.StdEncoding.EncodeToString(data))
+		dst = c.dialect.appendImage(dst, slot.image.MediaType, data)
 		rest = slot.end
 	}
 	return append(dst, r.Body[rest:]...), nil
@@ -220,17 +238,22 @@ type asking struct {
 	request        *Request
 	most           int64 // micro-dollars that one attempt can cost
 	charged        int64 // what the last one is charged
+	lost           func(*Error) error // see Keeper
+	unkept         error              // what lost said
 	attempts       []Attempt
+	sent           int // requests of runs among them whose times are kept
 	failures       int
 	throttles      int
 	throttledSince time.Time
+	key            string // that the last request went out with
+	renewed        bool   // a refused key was read anew
 }
 
 // run sends the request until there is an answer or no more reason to try.
 func (a *asking) run(ctx, admit context.Context) (*Reply, *Error) {
 	for {
 		if err := a.client.permits.stopped(); err != nil {
-			return nil, err
+			return nil, err.notSent()
 		}
 		if err := a.client.permits.start(admit); err != nil {
 			return nil, a.client.cancelled(admit)
@@ -239,7 +262,9 @@ func (a *asking) run(ctx, admit context.Context) (*Reply, *Error) {
 			return nil, err
 		}
 		started := time.Now()
-		reply, err := a.client.attempt(ctx, a.body)
+		taken := a.client.share.begin()
+		reply, err := a.client.attempt(ctx, a.body, &a.key)
+		a.client.share.end(taken, reply, err)
 		a.client.permits.ended()
 		a.settle(reply, err)
 		a.record(started, reply, err)
@@ -248,6 +273,9 @@ func (a *asking) run(ctx, admit context.Context) (*Reply, *Error) {
 		}
 		wait, again := a.next(err)
 		if !again {
+			return nil, err
+		}
+		if a.unkept = a.told(err); a.unkept != nil {
 			return nil, err
 		}
 		if sleep(admit, wait) != nil {
@@ -259,6 +287,8 @@ func (a *asking) run(ctx, admit context.Context) (*Reply, *Error) {
 // next decides whether a failed request is sent again, and after what wait.
 func (a *asking) next(e *Error) (wait time.Duration, again bool) {
 	switch {
+	case a.renews(e):
+		return 0, true
 	case e.RetryAfter > longestWait, !e.Temporary(), e.final, e.Class == ClassCancelled:
 		return 0, false
 	case e.Class == ClassRateLimited || e.Class == ClassOverloaded:
@@ -301,24 +331,6 @@ func backoff(first, most time.Duration, failures int) time.Duration {
 	return d/2 + rand.N(d/2+1)
 }
 
-func (a *asking) record(started time.Time, reply *Reply, e *Error) {
-	at := Attempt{Times: 1, Started: started, Latency: time.Since(started), Charged: a.charged}
-	if e == nil {
-		at.Status, at.Bytes, at.Latency = reply.Status, len(reply.Raw), reply.Latency
-	} else {
-		at.Status, at.Class, at.Bytes = e.Status, e.Class, len(e.Partial)
-	}
-	if n := len(a.attempts); n > 0 && at.Bytes == 0 {
-		if last := &a.attempts[n-1]; last.Class == at.Class && last.Status == at.Status && last.Bytes == 0 {
-			last.Times++
-			last.Charged += at.Charged
-			last.Latency = at.Latency
-			return
-		}
-	}
-	a.attempts = append(a.attempts, at)
-}
-
 // sleep waits, or returns the context's error.
 func sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
@@ -333,35 +345,3 @@ func sleep(ctx context.Context, d time.Duration) error {
 		return ctx.Err()
 	}
 }
-
-// keyAllowed tells whether a key may go to a URL: only over https or to
-// loopback.
-func keyAllowed(raw string) bool {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return false
-	}
-	if u.Scheme == "https" {
-		return true
-	}
-	ip := net.ParseIP(u.Hostname())
-	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
-}
-
-// key resolves the key and refuses to send it, or any other secret of the
-// configuration, in the clear.
-func (c *Client) key() (string, *Error) {
-	var key string
-	if c.config.Key != nil {
-		var err error
-		if key, err = c.config.Key(); err != nil {
-			return "", &Error{Class: ClassAuth, Excerpt: c.secrets.excerpt("the API key cannot be read: " + err.Error()), cause: err}
-		}
-	}
-	if (key != "" || len(c.secrets) > 0) && !keyAllowed(c.url) {
-		return "", &Error{Class: ClassAuth, Excerpt: "a key goes out only over https or to loopback; use an https base_url", cause: errInsecure}
-	}
-	return strings.TrimSpace(key), nil
-}
-
-var errInsecure = errors.New("insecure endpoint")

@@ -2,7 +2,8 @@ package teachers
 
 import (
 	"fmt"
-	"net/http"
+
+	"github.com/stillhouse-data/stillhouse/internal/chat"
 )
 
 // A dialect is a wire form: where requests go, how they carry the key, what
@@ -11,8 +12,20 @@ import (
 type dialect interface {
 	// path follows the base URL.
 	path() string
-	// authorize puts the key in the headers; it is not called without one.
-	authorize(h http.Header, key string)
+	// keyHeader is where the key goes unless a profile says otherwise.
+	keyHeader() string
+	// headers are those that every request carries unless a recipe sets them;
+	// the names are in lower case.
+	headers() map[string]string
+	// messages appends the conversation's value, the images by digest.
+	messages(dst []byte, r *Request, p *chat.Prompt, profile *Profile) ([]byte, error)
+	// system appends the value of a system member, and nothing where the
+	// dialect has none or the prompt has no system text.
+	system(dst []byte, p *chat.Prompt) []byte
+	// tools are the declarations of a prompt, which come in canonical form.
+	tools(list []byte) ([]byte, error)
+	// appendImage appends what stands where the canonical body has a digest.
+	appendImage(dst []byte, mediaType string, data []byte) []byte
 	// appendWire appends the members that go out before those of the
 	// canonical body: transport fields and the token cap, each followed by a
 	// comma.
@@ -42,7 +55,8 @@ type decoder interface {
 }
 
 var dialects = map[string]dialect{
-	"openai": openAI{},
+	"openai":    openAI{},
+	"anthropic": anthropic{},
 }
 
 // dialectOf finds the dialect of an API.
@@ -50,7 +64,7 @@ func dialectOf(api string) (dialect, error) {
 	if d, ok := dialects[api]; ok {
 		return d, nil
 	}
-	return nil, fmt.Errorf("api %q: no such wire form; this build speaks openai", api)
+	return nil, fmt.Errorf("api %q: no such wire form; this build speaks openai and anthropic", api)
 }
 
 func dialectOfFormat(format string) (d dialect, stream bool, err error) {

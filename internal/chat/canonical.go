@@ -43,25 +43,32 @@ func (p *Prompt) AppendCanonical(dst []byte) ([]byte, error) {
 // chat-completions protocol spells them (tool calls as functions). Train and
 // ReasoningKind are ours and stay out.
 func AppendMessages(dst []byte, messages []Message) []byte {
+	return AppendMessagesAs(dst, messages, "reasoning_content")
+}
+
+// AppendMessagesAs is AppendMessages with another name for the reasoning of
+// earlier turns: reasoning_content or reasoning; "" leaves it out. Endpoints
+// differ in it.
+func AppendMessagesAs(dst []byte, messages []Message, reasoning string) []byte {
 	dst = append(dst, '[')
 	for i := range messages {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendMessage(dst, &messages[i])
+		dst = appendMessage(dst, &messages[i], reasoning)
 	}
 	return append(dst, ']')
 }
 
-func appendMessage(dst []byte, m *Message) []byte {
+func appendMessage(dst []byte, m *Message, reasoning string) []byte {
 	dst = append(dst, `{"content":`...)
 	dst = appendOptional(dst, m.Content)
 	if m.Name != nil {
 		dst = append(dst, `,"name":`...)
 		dst = AppendString(dst, *m.Name)
 	}
-	if m.ReasoningContent != nil {
-		dst = append(dst, `,"reasoning_content":`...)
+	if m.ReasoningContent != nil && reasoning != "" {
+		dst = append(AppendString(append(dst, ','), reasoning), ':')
 		dst = AppendString(dst, *m.ReasoningContent)
 	}
 	dst = append(dst, `,"role":`...)

@@ -22,13 +22,16 @@ const (
 // A Message is one turn of a conversation. A nil pointer is JSON null or an
 // absent key; an empty string is an empty string: trainers tell them apart.
 type Message struct {
-	Role             string     `json:"role" parquet:"role,dict"`
-	Content          *string    `json:"content" parquet:"content,optional,zstd"`
-	ReasoningContent *string    `json:"reasoning_content,omitempty" parquet:"reasoning_content,optional,zstd"`
-	ReasoningKind    *string    `json:"reasoning_kind,omitempty" parquet:"reasoning_kind,optional,dict"`
-	ToolCalls        []ToolCall `json:"tool_calls,omitempty" parquet:"tool_calls,list"`
-	ToolCallID       *string    `json:"tool_call_id,omitempty" parquet:"tool_call_id,optional"`
-	Name             *string    `json:"name,omitempty" parquet:"name,optional"`
+	Role             string  `json:"role" parquet:"role,dict"`
+	Content          *string `json:"content" parquet:"content,optional,zstd"`
+	ReasoningContent *string `json:"reasoning_content,omitempty" parquet:"reasoning_content,optional,zstd"`
+	ReasoningKind    *string `json:"reasoning_kind,omitempty" parquet:"reasoning_kind,optional,dict"`
+	// ReasoningSignature is the vendor's proof that the reasoning is its own,
+	// without which it takes none back in a later request. It is in no table.
+	ReasoningSignature *string    `json:"reasoning_signature,omitempty" parquet:"-"`
+	ToolCalls          []ToolCall `json:"tool_calls,omitempty" parquet:"tool_calls,list"`
+	ToolCallID         *string    `json:"tool_call_id,omitempty" parquet:"tool_call_id,optional"`
+	Name               *string    `json:"name,omitempty" parquet:"name,optional"`
 	// Train tells whether the training loss sees this message.
 	Train bool `json:"train" parquet:"train"`
 }
