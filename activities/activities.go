@@ -52,6 +52,7 @@ type Activities struct {
 	mu       sync.Mutex
 	runtimes map[string]*runtime
 	clients  map[string]*teachers.Client
+	turns    map[*teachers.Client]*turns
 	healths  map[string]*health // by build and teacher
 	shards   shardCache
 	claims   claims

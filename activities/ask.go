@@ -182,6 +182,41 @@ func (w *askWork) askAll(ctx context.Context, t *teacher, missing []asked) error
 	if len(missing) == 0 {
 		return nil
 	}
+	return w.fly(ctx, t, func(f *flight) {
+		for i := range missing {
+			missing[i].enter(f.turns)
+		}
+		// The client holds the permits; a batch's asks all wait for theirs at once.
+		for i := range missing {
+			f.ask(func() error { return w.askOne(f.open, f.ctx, &missing[i]) })
+		}
+	})
+}
+
+// A flight is the asks of one batch that are under way.
+type flight struct {
+	ctx   context.Context // of what is under way
+	open  context.Context // ends when no new ask may be sent
+	turns *turns          // of the teacher's client
+	wg    sync.WaitGroup
+	once  sync.Once
+	err   error // the first
+	stop  context.CancelFunc
+}
+
+// ask runs one ask. Its error ends the admission of others.
+func (f *flight) ask(one func() error) {
+	f.wg.Go(func() {
+		if err := one(); err != nil {
+			f.once.Do(func() { f.err = err })
+			f.stop()
+		}
+	})
+}
+
+// fly lets begin ask, waits until all of it has come and is in the answer
+// store's index. Its error means that the batch has to run again.
+func (w *askWork) fly(ctx context.Context, t *teacher, begin func(*flight)) error {
 	client, err := w.a.client(t)
 	if err != nil {
 		return err
@@ -190,11 +225,11 @@ func (w *askWork) askAll(ctx context.Context, t *teacher, missing []asked) error
 	w.teacher, w.client = t, client
 	w.mu.Unlock()
 
-	// admit ends when no new ask may be sent; flight ends some seconds later,
+	// admit ends when no new ask may be sent; the flight ends some seconds later,
 	// so that paid answers under way still arrive and are kept.
 	admit, stopAdmitting := context.WithCancel(ctx)
 	defer stopAdmitting()
-	flight, stopFlight := context.WithCancel(context.WithoutCancel(ctx))
+	under, stopFlight := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopFlight()
 	defer w.a.onStop(stopAdmitting, stopFlight)()
 	// A teacher that is given up is sent nothing more, but what it was sent may
@@ -202,26 +237,15 @@ func (w *askWork) askAll(ctx context.Context, t *teacher, missing []asked) error
 	open, shut := context.WithCancel(admit)
 	defer w.health.watch(shut)()
 
-	// The client holds the permits; a batch's asks all wait for theirs at once.
-	var wg sync.WaitGroup
-	errs := make(chan error, len(missing))
-	for i := range missing {
-		wg.Go(func() {
-			if err := w.askOne(open, flight, &missing[i]); err != nil {
-				errs <- err
-				stopAdmitting()
-			}
-		})
-	}
-	wg.Wait()
-	close(errs)
+	f := &flight{ctx: under, open: open, turns: w.a.turnsOf(client, t), stop: stopAdmitting}
+	begin(f)
+	f.wg.Wait()
 	if err := w.a.Answers.Flush(flush(ctx)); err != nil {
 		return fmt.Errorf("keep answers: %w", err)
 	}
-	if err := <-errs; err != nil {
-		return err
-	}
 	switch {
+	case f.err != nil:
+		return f.err
 	case w.health.stop() != nil:
 		return nil
 	case ctx.Err() != nil:
@@ -271,9 +295,12 @@ func (a *Activities) onStop(stopAdmitting, stopFlight context.CancelFunc) (end f
 // store's.
 func (w *askWork) askOne(admit, flight context.Context, ask *asked) error {
 	defer w.a.claims.release(ask.claim)
-	if admit.Err() != nil {
+	answered := false
+	defer func() { ask.turn.leave(answered) }()
+	if ask.turn.wait(admit) != nil {
 		return nil
 	}
+	flight = teachers.WithTrace(flight, &teachers.Trace{Sent: ask.turn.sent, FirstText: ask.turn.firstText})
 	started := time.Now()
 	err := w.client.AskAndKeep(flight, admit, ask.request, func(reply *teachers.Reply) error {
 		return w.keep(flight, ask, reply)
@@ -281,6 +308,7 @@ func (w *askWork) askOne(admit, flight context.Context, ask *asked) error {
 	var failure *teachers.Error
 	switch {
 	case err == nil:
+		answered = true
 		return nil
 	case !errors.As(err, &failure):
 		return fmt.Errorf("ask teacher %s: %w", w.teacher.spec.ID, err)

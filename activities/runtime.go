@@ -168,15 +168,20 @@ func recordedIdentity(spec *recipe.Teacher, files *Sources) string {
 type asked struct {
 	ask     answers.Ask
 	request *teachers.Request // nil for a recorded teacher
-	claim   *claim            // while a batch has it in hand
+	task    *datasets.Task
+	claim   *claim // while a batch has it in hand
+	turn    *turn  // among all that the teacher is asked
 }
+
+// enter takes a place in the order of the teacher's asks.
+func (a *asked) enter(q *turns) { a.turn = q.enter(taskChain(a.task).at(a.task.Effort)) }
 
 // asks lists the asks of a task to this teacher, one per sample.
 func (t *teacher) asks(task *datasets.Task, samples int) ([]asked, error) {
 	out := make([]asked, samples)
 	for i := range out {
 		if t.config == nil {
-			out[i].ask = recordedAsk(t.endpoint, &task.Prompt, i)
+			out[i] = asked{ask: recordedAsk(t.endpoint, &task.Prompt, i), task: task}
 			continue
 		}
 		b, err := t.builder(task.Effort)
@@ -188,7 +193,7 @@ func (t *teacher) asks(task *datasets.Task, samples int) ([]asked, error) {
 			// It depends on recipe and task alone, so trying again is no use.
 			return nil, invalidRecipe("teacher %s cannot be asked the prompt of %s: %v", t.spec.ID, task.Source, err)
 		}
-		out[i] = asked{request: req, ask: answers.Identify(answers.Identity{
+		out[i] = asked{request: req, task: task, ask: answers.Identify(answers.Identity{
 			Endpoint: t.endpoint, Epoch: t.spec.Epoch, Body: req.Body, CapField: req.CapField, Cap: req.Cap,
 			Headers: req.AnswerHeaders, Images: req.Images, Sample: req.Sample,
 		})}
@@ -311,6 +316,21 @@ func (rt *runtime) batches(plan *Plan, teacherID string) []batch {
 		return p.batches[teacherID]
 	}
 	return plan.batches(teacherID) // it has made room for another
+}
+
+// turnsOf is the order of what one client is asked.
+func (a *Activities) turnsOf(c *teachers.Client, t *teacher) *turns {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	q := a.turns[c]
+	if q == nil {
+		if a.turns == nil {
+			a.turns = map[*teachers.Client]*turns{}
+		}
+		q = newTurns(t.spec.Limits.Concurrency)
+		a.turns[c] = q
+	}
+	return q
 }
 
 // client is the worker's one client of a teacher. It is shared by all builds
