@@ -73,7 +73,7 @@ func (c *Client) attempt(parent context.Context, body []byte, used *string) (got
 		e.Status = response.StatusCode
 		e.Excerpt = secrets.excerpt(e.Excerpt)
 		if !in.blank() {
-			e.Partial = secrets.partial(bytes.Clone(in.buf))
+			e.Partial, e.Format = secrets.partial(bytes.Clone(in.buf)), c.formatOf(in.kind)
 		}
 		e.RetryAfter = retryAfter(response.Header, time.Now())
 		return nil, &e

@@ -236,8 +236,8 @@ type asking struct {
 	client         *Client
 	body           []byte
 	request        *Request
-	most           int64 // micro-dollars that one attempt can cost
-	charged        int64 // what the last one is charged
+	most           int64              // micro-dollars that one attempt can cost
+	charged        int64              // what the last one is charged
 	lost           func(*Error) error // see Keeper
 	unkept         error              // what lost said
 	attempts       []Attempt

@@ -36,6 +36,10 @@ type Error struct {
 	Partial    []byte        // what had arrived of an answer: it may be charged
 	RetryAfter time.Duration // as the endpoint asked; 0 where it did not
 	Attempts   []Attempt     // every request that was sent for this ask
+	Format     string        // how Partial reads; "" where it is no form of an answer
+	Started    time.Time     // when the request that failed was sent
+	Latency    time.Duration // how long it took to fail
+	Share      time.Duration // as in Reply
 	cause      error
 	final      bool // not to be asked again by this Ask, though it is temporary
 	sent       bool // the request had a connection, so that the endpoint may have read it
@@ -86,7 +90,7 @@ func (e *Error) Error() string {
 }
 
 var nextSteps = map[string]string{
-	ClassAuth:            "check the variable that api_key_env names, and that the key belongs to this endpoint",
+	ClassAuth:            "check the key that api_key_env, api_key_file or api_key_secret names, and that it belongs to this endpoint",
 	ClassQuota:           "add credit or wait for the plan to renew, then run the same command again",
 	ClassBadRequest:      "compare the teacher's params with what the endpoint accepts",
 	ClassContextOverflow: "shorten the prompt, lower the token cap, or serve it with a longer context",

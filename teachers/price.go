@@ -17,8 +17,14 @@ type Price struct {
 	CachedInput float64 // prompt tokens read from a cache; 0 means the price of Input
 	CacheWrite  float64 // prompt tokens written to a cache; 0 means the price of Input
 	Output      float64 // reasoning tokens included
-	AsOf        string  // date of the price list
-	Source      string
+	// BatchDiscount is the part of the token prices that a batch API takes
+	// off: 0.5 halves them.
+	BatchDiscount float64
+	// GPUHour is what an hour of an own endpoint costs, in dollars; see
+	// [Bill]. Most endpoints have either it or token prices.
+	GPUHour float64
+	AsOf    string // date of the price list
+	Source  string
 }
 
 // ID is stable for equal prices: the hex of the first 8 bytes of SHA-256 over
@@ -32,6 +38,15 @@ func (p *Price) ID() string {
 	}{{"cache_write", p.CacheWrite}, {"cached_input", p.CachedInput}, {"input", p.Input}, {"output", p.Output}} {
 		buf = append(buf, `,"`+f.name+`":`...)
 		buf = strconv.AppendFloat(buf, f.value, 'g', -1, 64)
+	}
+	for _, f := range []struct {
+		name  string
+		value float64
+	}{{"batch_discount", p.BatchDiscount}, {"gpu_hour", p.GPUHour}} {
+		if f.value != 0 { // so that the ids of prices without them stay
+			buf = append(buf, `,"`+f.name+`":`...)
+			buf = strconv.AppendFloat(buf, f.value, 'g', -1, 64)
+		}
 	}
 	buf = chat.AppendString(append(buf, `,"source":`...), p.Source)
 	sum := sha256.Sum256(append(buf, '}'))
@@ -48,6 +63,12 @@ func (p *Price) Validate() error {
 		if !(f.value >= 0 && f.value <= maxPrice) {
 			return fmt.Errorf("price.%s: %v is not between 0 and %d dollars per million tokens", f.name, f.value, int64(maxPrice))
 		}
+	}
+	if !(p.BatchDiscount >= 0 && p.BatchDiscount <= 1) {
+		return fmt.Errorf("price.batch_discount: %v is not between 0 and 1; 0.5 halves the price", p.BatchDiscount)
+	}
+	if !(p.GPUHour >= 0 && p.GPUHour <= maxPrice) {
+		return fmt.Errorf("price.gpu_hour: %v is not between 0 and %d dollars an hour", p.GPUHour, int64(maxPrice))
 	}
 	return nil
 }
