@@ -14,7 +14,7 @@ type messageDecoder struct {
 	chat    chatDecoder // holds text, reasoning and calls as they come
 	usage   messageUsage
 	started bool // a message or a block of one came
-	blocks  map[int64]*block
+	blocks  map[int64]*contentBlock
 	last    int64 // index of the block that came last
 	thought int   // thinking blocks so far
 	hidden  bool  // some reasoning came encrypted
@@ -22,8 +22,8 @@ type messageDecoder struct {
 	other   int // bytes of blocks that are no part of the answer's text
 }
 
-// A block is a content block whose pieces are still coming.
-type block struct {
+// A contentBlock is a content block whose pieces are still coming.
+type contentBlock struct {
 	kind  string
 	input []byte // of a tool call, as the block's start gave it
 	call  int64  // which call it is
@@ -242,9 +242,9 @@ func (d *messageDecoder) start(index int64, value []byte) {
 }
 
 // open remembers a block; nil: there are too many.
-func (d *messageDecoder) open(index int64, kind string) *block {
+func (d *messageDecoder) open(index int64, kind string) *contentBlock {
 	if d.blocks == nil {
-		d.blocks = map[int64]*block{}
+		d.blocks = map[int64]*contentBlock{}
 	}
 	if index < 0 {
 		index = d.last + 1
@@ -254,7 +254,7 @@ func (d *messageDecoder) open(index int64, kind string) *block {
 		d.chat.flag(FlagOtherBlocks)
 		return nil
 	}
-	b := &block{kind: kind}
+	b := &contentBlock{kind: kind}
 	d.blocks[index] = b
 	return b
 }
