@@ -38,6 +38,8 @@ type refinedTask struct {
 	Status     string               `json:"status"`
 	Candidates []datasets.Candidate `json:"candidates"`
 	Fresh      []bool               `json:"fresh"` // by candidate: bought since the build started
+
+	logprobs []*datasets.LogprobRow // by candidate, where they are asked for
 }
 
 func (r *refinedTask) fresh(i int) bool { return i < len(r.Fresh) && r.Fresh[i] }
@@ -78,13 +80,21 @@ func (a *Activities) refineShard(ctx context.Context, in wire.RefineInput) (*wir
 	}
 	defer out.discard()
 	var counts wire.RefineCounts
-	for chunk := range slices.Chunk(tasks, chunkOf(len(tasks[0].Route)*plan.Samples)) {
+	logprobs, err := rt.logprobStage(a.TempDir)
+	if err != nil {
+		return nil, err
+	}
+	defer logprobs.discard()
+	for chunk := range slices.Chunk(tasks, rt.refineChunk(len(tasks[0].Route)*plan.Samples)) {
 		refined, err := a.refine(ctx, rt, plan.Samples, in.Started, chunk)
 		if err != nil {
 			return nil, err
 		}
 		for i := range refined {
 			tally(&counts, &refined[i])
+		}
+		if err := logprobs.add(refined); err != nil {
+			return nil, err
 		}
 		if err := out.write(refined, func(t *refinedTask) string { return t.Task.TaskID }); err != nil {
 			return nil, err
@@ -97,6 +107,9 @@ func (a *Activities) refineShard(ctx context.Context, in wire.RefineInput) (*wir
 		}
 	}
 	name := fmt.Sprintf("%07d", in.Shard)
+	if err := logprobs.upload(ctx, a.Bucket, in.Dataset, in.BuildID, name); err != nil {
+		return nil, err
+	}
 	_, err = out.upload(ctx, a.Bucket, in.Dataset, in.BuildID, stageRefined, name)
 	return &counts, err
 }
@@ -140,8 +153,9 @@ func (a *Activities) refine(ctx context.Context, rt *runtime, samples int, since
 			}
 			all = append(all, list...)
 		}
-		for start := 0; start < len(all); start += lookupAnswers {
-			part := all[start:min(start+lookupAnswers, len(all))]
+		step := rt.lookupAnswers()
+		for start := 0; start < len(all); start += step {
+			part := all[start:min(start+step, len(all))]
 			keys := make([]answers.Ask, len(part))
 			for i := range part {
 				keys[i] = part[i].ask
@@ -153,6 +167,7 @@ func (a *Activities) refine(ctx context.Context, rt *runtime, samples int, since
 			for i := range part {
 				task := &out[(start+i)/samples]
 				task.Candidates = append(task.Candidates, candidate(t, &task.Task, &part[i], records[i]))
+				rt.takeLogprobs(t, task, &part[i])
 				task.Fresh = append(task.Fresh, records[i] != nil && !records[i].Started.Before(since))
 			}
 		}
@@ -219,6 +234,7 @@ func answered(c *datasets.Candidate, t *teacher, ask *asked, rec *answers.Record
 	c.ReasoningField = optional(answer.ReasoningField)
 	c.ArgsValid = answer.ArgsValid
 	c.Flags = answer.Flags
+	ask.logprobs = answer.Logprobs
 	if t.config == nil && answer.Usage == nil {
 		return
 	}

@@ -71,6 +71,8 @@ type teacher struct {
 	config   *teachers.Config
 	endpoint string // identity, 32 hex digits
 	price    *teachers.Price
+	logprobs map[string]any // parameters that ask for logprobs, where the recipe wants them
+	gives    bool           // logprobs
 
 	mu       sync.Mutex
 	builders map[string]*teachers.Builder // by effort
@@ -83,6 +85,9 @@ func newRuntime(r *recipe.Recipe, files *Sources, lookup func(string) (string, b
 	for i := range r.Teachers {
 		t := newTeacher(&r.Teachers[i], files, lookup)
 		rt.teachers[t.spec.ID] = t
+	}
+	if err := rt.askLogprobs(); err != nil {
+		return nil, err
 	}
 	for i, c := range r.Check {
 		v, err := verify.New(c.Verifier, c.Options)
@@ -128,9 +133,10 @@ func newTeacher(spec *recipe.Teacher, files *Sources, lookup func(string) (strin
 		return t
 	}
 	t.endpoint = teachers.EndpointIdentity(spec.API, spec.BaseURL, spec.Identity)
+	profile := spec.EndpointProfile()
 	t.config = &teachers.Config{
 		ID: spec.ID, API: spec.API, BaseURL: spec.BaseURL, Model: spec.Model, Identity: spec.Identity,
-		Headers: spec.Headers, Price: t.price,
+		Headers: spec.Headers, Price: t.price, Profile: &profile,
 		Limits: teachers.Limits{
 			Concurrency: spec.Limits.Concurrency, RPM: float64(spec.Limits.RPM),
 			Connect: spec.Limits.Connect, FirstByte: spec.Limits.FirstByte, Idle: spec.Limits.Idle,
@@ -171,6 +177,8 @@ type asked struct {
 	task    *datasets.Task
 	claim   *claim // while a batch has it in hand
 	turn    *turn  // among all that the teacher is asked
+
+	logprobs *teachers.Logprobs // of its answer, while it is refined
 }
 
 // enter takes a place in the order of the teacher's asks.
@@ -216,7 +224,7 @@ func (t *teacher) builder(effort string) (*teachers.Builder, error) {
 	if b := t.builders[effort]; b != nil {
 		return b, nil
 	}
-	b, err := teachers.NewBuilder(t.config, t.spec.ParamsFor(effort))
+	b, err := teachers.NewBuilder(t.config, t.params(effort))
 	if err != nil {
 		return nil, invalidRecipe("teacher %s at effort %s: %v", t.spec.ID, effort, err)
 	}

@@ -138,6 +138,9 @@ func (s *seal) write(ctx context.Context, dir string) (*tables, error) {
 		return nil, err
 	}
 	t := newTables(dir)
+	if s.rt.recipe.Logprobs != nil {
+		t.logprobs = newTable[datasets.LogprobRow](dir, datasets.TableLogprobs, "all")
+	}
 	var n int64
 	for r, err := range tasks {
 		if err != nil {
@@ -160,6 +163,11 @@ func (s *seal) write(ctx context.Context, dir string) (*tables, error) {
 	}
 	if n != s.plan.Tasks {
 		return nil, errors.Join(fmt.Errorf("the refined shards hold %d tasks, and the plan says %d", n, s.plan.Tasks), t.close())
+	}
+	if t.logprobs != nil {
+		if err := s.writeLogprobs(ctx, dir, t.logprobs); err != nil {
+			return nil, errors.Join(err, t.close())
+		}
 	}
 	return t, t.close()
 }

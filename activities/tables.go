@@ -113,6 +113,7 @@ type tables struct {
 	train, test *tableWriter[datasets.Row]
 	prompts     *tableWriter[datasets.PromptRow]
 	candidates  *tableWriter[datasets.Candidate]
+	logprobs    *tableWriter[datasets.LogprobRow] // nil where the recipe asks for none
 }
 
 func newTables(dir string) *tables {
@@ -125,7 +126,13 @@ func newTables(dir string) *tables {
 }
 
 // all lists the tables in the order of a manifest.
-func (t *tables) all() []table { return []table{t.train, t.test, t.prompts, t.candidates} }
+func (t *tables) all() []table {
+	list := []table{t.train, t.test, t.prompts, t.candidates}
+	if t.logprobs != nil {
+		list = append(list, t.logprobs)
+	}
+	return list
+}
 
 // add writes a refined task's rows.
 func (t *tables) add(r *refinedTask) error {

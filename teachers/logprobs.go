@@ -375,3 +375,12 @@ func (p Profile) LogprobParams(model string, top int) (params map[string]any, ok
 	}
 	return map[string]any{"logprobs": true, "top_logprobs": top}, true
 }
+
+// LogprobParams are those of the teacher's endpoint and model.
+func (c *Config) LogprobParams(top int) (params map[string]any, ok bool) {
+	return c.profile().LogprobParams(c.Model, top)
+}
+
+// MostLogprobs is the most alternatives per token that the teacher's endpoint
+// gives; 0 means that it gives no logprobs, -1 that it is not known.
+func (c *Config) MostLogprobs() int { return c.profile().TopLogprobs }

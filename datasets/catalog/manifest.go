@@ -243,10 +243,10 @@ func (m *Manifest) complete(now time.Time) error {
 
 // deterministic are the tables that depend on nothing but recipe, answers and
 // the version of the program.
-var deterministic = []string{datasets.TableTrain, datasets.TableTest, datasets.TablePairs, datasets.TablePrompts}
+var deterministic = []string{datasets.TableTrain, datasets.TableTest, datasets.TablePairs, datasets.TablePrompts, datasets.TableLogprobs}
 
-// Unchanged reports whether files hold, byte for byte, the train, test, pairs
-// and prompts tables of parent. Candidates may differ: latencies and costs are
+// Unchanged reports whether files hold, byte for byte, the train, test, pairs,
+// prompts and logprobs tables of parent. Candidates may differ: latencies and costs are
 // in them. A nil parent has no files.
 func (c *Catalog) Unchanged(parent *Manifest, files []FileRef) bool {
 	if parent == nil {

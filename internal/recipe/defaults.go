@@ -16,7 +16,9 @@ func (r *Recipe) fillDefaults() {
 	}
 	for i := range r.Teachers {
 		r.Teachers[i].fillDefaults()
+		r.fillBatch(i)
 	}
+	r.makeRoomForLogprobs()
 	if r.Filter == nil {
 		r.Filter = []FilterStep{{Name: "finish"}}
 	}

@@ -28,7 +28,6 @@ var notYet = []struct {
 	{"filter[]", "refusal", "remove it; finish is the one filter"},
 	{"filter[]", "repetition", "remove it; finish is the one filter"},
 	{"filter[]", "think", "remove it; finish is the one filter"},
-	{"logprobs", "", "remove it"},
 	{"merge.answer_duplicates", "", "remove it"},
 	{"merge.policy", Agreement, "write union, all_passing or best_of"},
 	{"merge.policy", CheapestPassing, "write union, all_passing or best_of"},
@@ -41,9 +40,6 @@ var notYet = []struct {
 	{"pairs", "", "remove it"},
 	{"prompt_filter", "", "remove it, and clean the prompt files first"},
 	{"prompts[].fields.images", "", "remove it, and leave rows with images out"},
-	{"teachers[].api", APIAnthropic, "use the provider's OpenAI-compatible endpoint with api: openai"},
-	{"teachers[].api", APIAnthropicBatch, "use the provider's OpenAI-compatible endpoint with api: openai"},
-	{"teachers[].api", APIOpenAIBatch, "write api: openai, or read the batch's output with api: recorded"},
 	{"teachers[].limits.tpm", "", "remove it and bound the teacher by concurrency and rpm"},
 }
 

@@ -49,7 +49,7 @@ type Recipe struct {
 	Mix *Mix `yaml:"mix"`
 	// Preference pairs.
 	Pairs *Pairs `yaml:"pairs"`
-	// Log probabilities of the teachers' tokens.
+	// Log probabilities of the teachers' tokens, as table logprobs. They are part of what is asked: answers that were asked without them are not used.
 	Logprobs *Logprobs `yaml:"logprobs"`
 	// Probes that tell when a teacher changed.
 	Drift *Drift `yaml:"drift"`
@@ -251,7 +251,7 @@ type Pairs struct {
 
 // Logprobs asks for the log probabilities of the teachers' tokens.
 type Logprobs struct {
-	// Alternatives per token.
+	// Alternatives per token; endpoints give 20 at most unless they were started for more.
 	Top int `yaml:"top" min:"1" max:"1024" required:"true"`
 }
 

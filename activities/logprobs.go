@@ -1,0 +1,498 @@
+package activities
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stillhouse-data/stillhouse/datasets"
+	"github.com/stillhouse-data/stillhouse/datasets/parquetio"
+	"github.com/stillhouse-data/stillhouse/internal/objstore"
+	"github.com/stillhouse-data/stillhouse/internal/recipe"
+	"github.com/stillhouse-data/stillhouse/teachers"
+)
+
+// stageLogprobs is the stage of the logprobs table's rows, a file per shard.
+const stageLogprobs = "logprobs"
+
+const (
+	// logprobAnswers is how many answers with logprobs are refined at once: a
+	// long one has megabytes of them,
+	logprobAnswers = 16
+	// and logprobLookup how many raw ones are in memory, which are ten times
+	// larger.
+	logprobLookup = 4
+)
+
+// logprobGroup bounds the row groups of a staged file and of the table.
+var logprobGroup = parquetio.Options{SortedBy: "prompt_id", RowGroupRows: 256, RowGroupBytes: tableGroup}
+
+// askLogprobs prepares a recipe's teachers to be asked for logprobs. It fails
+// where none of them gives any.
+func (rt *runtime) askLogprobs() error {
+	if rt.recipe.Logprobs == nil {
+		return nil
+	}
+	able := 0
+	for _, t := range rt.teachers {
+		if t.config == nil {
+			continue
+		}
+		if t.logprobs, t.gives = t.config.LogprobParams(rt.recipe.Logprobs.Top); t.gives {
+			able++
+		}
+	}
+	if able == 0 {
+		return rt.recipe.ErrorAt("logprobs", "no teacher of this recipe gives logprobs", "remove it, or add a teacher that does, such as one served by vLLM")
+	}
+	return nil
+}
+
+// logprobNotes tell, a sentence each, what a recipe that asks for logprobs will
+// not get.
+func (rt *runtime) logprobNotes() []string {
+	want := rt.recipe.Logprobs
+	if want == nil {
+		return nil
+	}
+	var out []string
+	for i := range rt.recipe.Teachers {
+		t := rt.teachers[rt.recipe.Teachers[i].ID]
+		switch {
+		case t.config == nil:
+			out = append(out, fmt.Sprintf("teacher %s: recorded answers have no logprobs; it has no rows in the logprobs table", t.spec.ID))
+		case !t.gives:
+			out = append(out, fmt.Sprintf("teacher %s: its endpoint gives no logprobs for %s; it is asked without, and has no rows in the logprobs table", t.spec.ID, t.spec.Model))
+		default:
+			if most := t.config.MostLogprobs(); most >= 0 && want.Top > most {
+				out = append(out, fmt.Sprintf("teacher %s: such an endpoint gives at most %d alternatives unless it was started for more; logprobs.top asks for %d", t.spec.ID, most, want.Top))
+			}
+		}
+	}
+	return out
+}
+
+// params are the request parameters at an effort: the recipe's, over those that
+// ask for logprobs.
+func (t *teacher) params(effort string) map[string]any {
+	params := t.spec.ParamsFor(effort)
+	for name, value := range t.logprobs {
+		if _, own := params[name]; !own {
+			params[name] = value
+		}
+	}
+	return params
+}
+
+// refineChunk is how many tasks with so many answers each are refined at once.
+func (rt *runtime) refineChunk(answers int) int {
+	if rt.recipe.Logprobs != nil {
+		return max(1, logprobAnswers/max(1, answers))
+	}
+	return chunkOf(answers)
+}
+
+// lookupAnswers is how many raw answers are in memory at once.
+func (rt *runtime) lookupAnswers() int {
+	if rt.recipe.Logprobs != nil {
+		return logprobLookup
+	}
+	return lookupAnswers
+}
+
+// takeLogprobs takes the logprobs of the answer that the task's last candidate
+// is made of.
+func (rt *runtime) takeLogprobs(t *teacher, task *refinedTask, ask *asked) {
+	if rt.recipe.Logprobs == nil {
+		return
+	}
+	c := &task.Candidates[len(task.Candidates)-1]
+	row, ok := logprobRow(t.spec, c, ask.logprobs)
+	ask.logprobs = nil
+	if !ok {
+		task.logprobs = append(task.logprobs, nil)
+		if t.gives && c.Error == nil && !slices.Contains(c.Flags, teachers.FlagLogprobGap) {
+			// They were asked for, and none came.
+			c.Flags = append(slices.Clone(c.Flags), teachers.FlagLogprobGap)
+			slices.Sort(c.Flags)
+		}
+		return
+	}
+	task.logprobs = append(task.logprobs, &row)
+}
+
+// logprobRow is a candidate's row of the logprobs table; ok is false where its
+// answer has none. It shares the bytes of the answer's tokens.
+func logprobRow(spec *recipe.Teacher, c *datasets.Candidate, l *teachers.Logprobs) (row datasets.LogprobRow, ok bool) {
+	if l == nil || l.Len() == 0 {
+		return row, false
+	}
+	n, k := l.Len(), l.K()
+	row = datasets.LogprobRow{
+		SampleID: c.SampleID, TaskID: c.TaskID, PromptID: c.PromptID, Domain: c.Domain, Effort: c.Effort, Split: c.Split,
+		Teacher: c.Teacher, TeacherModel: c.ModelAsked, Source: datasets.LogprobsGenerated,
+		Tokens: int32(n), Gaps: int32(l.Gaps()), TopK: int32(k),
+		Complete: !slices.Contains(c.Flags, teachers.FlagLogprobGap), Tokenizer: optional(spec.Weights),
+	}
+	row.TokenIDs = tokenIDs(&l.Tokens, n, func(i int) int { return i })
+	row.TokenBytes = tokenBytes(&l.Tokens, n, func(i int) int { return i })
+	row.Logprobs = floats(l.Logprob, n, func(i int) int { return i })
+	if k == 0 {
+		return row, true
+	}
+	at := func(i int) int { // of a slot of the flat lists
+		start, end := l.TopOf(i / k)
+		if start += i % k; start < end {
+			return start
+		}
+		return -1
+	}
+	row.TopTokenIDs = noneKnown(tokenIDs(&l.Top, n*k, at))
+	row.TopTokenBytes = noneKnown(tokenBytes(&l.Top, n*k, at))
+	row.TopLogprobs = floats(l.TopLogprob, n*k, at)
+	row.TailLogmass = tails(l)
+	return row, true
+}
+
+// tokenIDs gives n ids of a list of tokens, null where the slot or the id is
+// not known.
+func tokenIDs(t *teachers.Tokens, n int, at func(int) int) []*int32 {
+	out, values := make([]*int32, n), make([]int32, n)
+	for i := range out {
+		j := at(i)
+		if j < 0 {
+			continue
+		}
+		if id, known := t.ID(j); known {
+			values[i] = id
+			out[i] = &values[i]
+		}
+	}
+	return out
+}
+
+func tokenBytes(t *teachers.Tokens, n int, at func(int) int) []*[]byte {
+	out, values := make([]*[]byte, n), make([][]byte, n)
+	for i := range out {
+		j := at(i)
+		if j < 0 {
+			continue
+		}
+		if b, known := t.Bytes(j); known {
+			values[i] = b
+			out[i] = &values[i]
+		}
+	}
+	return out
+}
+
+func floats(p []float32, n int, at func(int) int) []*float32 {
+	out, values := make([]*float32, n), make([]float32, n)
+	for i := range out {
+		if j := at(i); j >= 0 && p[j] == p[j] {
+			values[i] = p[j]
+			out[i] = &values[i]
+		}
+	}
+	return out
+}
+
+// noneKnown is an empty list for one that holds nulls alone.
+func noneKnown[T any](list []*T) []*T {
+	if slices.ContainsFunc(list, func(p *T) bool { return p != nil }) {
+		return list
+	}
+	return nil
+}
+
+// leastTail is the smallest tail mass that sums of 32-bit logprobs can show.
+const leastTail = 1.0 / (1 << 24)
+
+// tails is the log of the mass outside each token's alternatives.
+func tails(l *teachers.Logprobs) []*float32 {
+	out, values := make([]*float32, l.Len()), make([]float32, l.Len())
+	for i := range out {
+		start, end := l.TopOf(i)
+		sum := 0.0
+		for _, p := range l.TopLogprob[start:end] {
+			sum += math.Exp(float64(p))
+		}
+		if start == end || sum != sum {
+			continue
+		}
+		values[i] = float32(math.Log(max(1-sum, leastTail)))
+		out[i] = &values[i]
+	}
+	return out
+}
+
+// A logprobStage is a shard's rows of the logprobs table on their way to the
+// store; nil where the recipe asks for none.
+type logprobStage struct {
+	file *os.File
+	w    *parquetio.Writer[datasets.LogprobRow]
+}
+
+func (rt *runtime) logprobStage(dir string) (*logprobStage, error) {
+	if rt.recipe.Logprobs == nil {
+		return nil, nil
+	}
+	f, err := os.CreateTemp(dir, "logprobs-*.parquet")
+	if err != nil {
+		return nil, err
+	}
+	options := logprobGroup
+	options.Passing = true
+	w, err := parquetio.NewWriter[datasets.LogprobRow](f, options)
+	if err != nil {
+		return nil, errors.Join(err, f.Close(), os.Remove(f.Name()))
+	}
+	return &logprobStage{f, w}, nil
+}
+
+// add writes the rows of refined tasks and takes them off their memory.
+func (s *logprobStage) add(tasks []refinedTask) error {
+	if s == nil {
+		return nil
+	}
+	for i := range tasks {
+		t := &tasks[i]
+		for j := range t.Candidates {
+			if j >= len(t.logprobs) || t.logprobs[j] == nil {
+				continue
+			}
+			row := t.logprobs[j]
+			row.Accepted, row.Selected = t.Candidates[j].Accepted, t.Candidates[j].Selected
+			if err := s.w.Write([]datasets.LogprobRow{*row}); err != nil {
+				return fmt.Errorf("write logprobs: %w", err)
+			}
+		}
+		t.logprobs = nil
+	}
+	return nil
+}
+
+// upload ends the file. A shard without rows has one too, so that the seal can
+// tell it from one that is gone.
+func (s *logprobStage) upload(ctx context.Context, b objstore.Bucket, dataset, buildID, name string) error {
+	if s == nil {
+		return nil
+	}
+	if err := errors.Join(s.w.Close(), s.file.Close()); err != nil {
+		return err
+	}
+	key := workPrefix(dataset, buildID, stageLogprobs) + name + "-" + s.w.SHA256() + ".parquet"
+	if _, err := objstore.CreateFileOrSame(ctx, b, key, s.file.Name()); err != nil {
+		return fmt.Errorf("write %s: %w", key, err)
+	}
+	return nil
+}
+
+func (s *logprobStage) discard() {
+	if s == nil {
+		return
+	}
+	_ = s.file.Close()
+	_ = os.Remove(s.file.Name())
+}
+
+// logprobMergeFanIn is how many cells' rows are merged at once: a long answer's
+// row takes megabytes, and each cell has a row group in memory.
+const logprobMergeFanIn = 4
+
+// A logprobStream is rows of the logprobs table in the order of their tasks.
+type logprobStream = iter.Seq2[datasets.LogprobRow, error]
+
+// writeLogprobs merges the shards' rows, in the order of task ids, into the
+// table. Intermediate files go to dir.
+func (s *seal) writeLogprobs(ctx context.Context, dir string, to *tableWriter[datasets.LogprobRow]) error {
+	streams, err := s.logprobCells(ctx)
+	if err != nil {
+		return err
+	}
+	for len(streams) > logprobMergeFanIn {
+		var merged []logprobStream
+		for group := range slices.Chunk(streams, logprobMergeFanIn) {
+			one, err := mergeLogprobsToDisk(ctx, dir, group)
+			if err != nil {
+				return fmt.Errorf("merge logprobs: %w", err)
+			}
+			merged = append(merged, one)
+		}
+		streams = merged
+	}
+	n := 0
+	for row, err := range mergeLogprobs(streams) {
+		if n++; n%64 == 0 {
+			s.note(fmt.Sprintf("wrote the logprobs of %d answers", n))
+			err = errors.Join(err, ctx.Err())
+		}
+		if err == nil {
+			err = to.add(row)
+		}
+		if err != nil {
+			return fmt.Errorf("write the logprobs table: %w", err)
+		}
+	}
+	return to.close()
+}
+
+// logprobCells are the staged rows of each cell.
+func (s *seal) logprobCells(ctx context.Context) ([]logprobStream, error) {
+	type object struct {
+		key  string
+		size int64
+	}
+	files := make([]object, len(s.plan.Shards))
+	prefix := workPrefix(s.in.Dataset, s.in.BuildID, stageLogprobs)
+	for at, err := range s.a.Bucket.List(ctx, prefix, "") {
+		if err != nil {
+			return nil, err
+		}
+		number, _, _ := strings.Cut(strings.TrimPrefix(at.Key, prefix), "-")
+		i, err := strconv.Atoi(number)
+		if err == nil && i >= 0 && i < len(files) && files[i].key == "" {
+			files[i] = object{at.Key, at.Size}
+		}
+	}
+	byCell := make([][]int, len(s.plan.Cells))
+	for i, shard := range s.plan.Shards {
+		if files[i].key == "" {
+			return nil, fmt.Errorf("shard %d was refined, but its logprobs under %s are gone", i, prefix)
+		}
+		byCell[shard.Cell] = append(byCell[shard.Cell], i)
+	}
+	var cells []logprobStream
+	for _, shards := range byCell {
+		if len(shards) == 0 {
+			continue
+		}
+		slices.SortFunc(shards, func(a, b int) int { return s.plan.Shards[a].Seq - s.plan.Shards[b].Seq })
+		cells = append(cells, func(yield func(datasets.LogprobRow, error) bool) {
+			for _, i := range shards {
+				r, err := parquetio.Open[datasets.LogprobRow](objstore.NewReaderAt(ctx, s.a.Bucket, files[i].key, files[i].size), files[i].size)
+				if err != nil {
+					yield(datasets.LogprobRow{}, fmt.Errorf("read %s: %w", files[i].key, err))
+					return
+				}
+				for row, err := range r.All() {
+					if !yield(row, err) || err != nil {
+						return
+					}
+				}
+			}
+		})
+	}
+	return cells, nil
+}
+
+// mergeLogprobsToDisk merges streams into one that reads from a file in dir.
+func mergeLogprobsToDisk(ctx context.Context, dir string, streams []logprobStream) (_ logprobStream, err error) {
+	f, err := os.CreateTemp(dir, "logprobs-*.parquet")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	options := logprobGroup
+	options.Passing = true
+	w, err := parquetio.NewWriter[datasets.LogprobRow](f, options)
+	if err != nil {
+		return nil, err
+	}
+	for row, err := range mergeLogprobs(streams) {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err == nil {
+			err = w.Write([]datasets.LogprobRow{row})
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return localLogprobs(f.Name()), w.Close()
+}
+
+func localLogprobs(path string) logprobStream {
+	return func(yield func(datasets.LogprobRow, error) bool) {
+		f, err := os.Open(path)
+		if err != nil {
+			yield(datasets.LogprobRow{}, err)
+			return
+		}
+		defer f.Close()
+		var r *parquetio.Reader[datasets.LogprobRow]
+		info, err := f.Stat()
+		if err == nil {
+			r, err = parquetio.Open[datasets.LogprobRow](f, info.Size())
+		}
+		if err != nil {
+			yield(datasets.LogprobRow{}, fmt.Errorf("read %s: %w", path, err))
+			return
+		}
+		r.All()(yield)
+	}
+}
+
+// mergeLogprobs merges streams into one. Rows of one task keep the order of
+// their stream: a task is in one cell alone. It ends at the first error.
+func mergeLogprobs(streams []logprobStream) logprobStream {
+	return func(yield func(datasets.LogprobRow, error) bool) {
+		var h logprobHeap
+		for _, stream := range streams {
+			next, stop := iter.Pull2(stream)
+			defer stop()
+			row, err, ok := next()
+			if err != nil {
+				yield(row, err)
+				return
+			}
+			if ok {
+				h = append(h, &logprobHead{row, next})
+			}
+		}
+		heap.Init(&h)
+		for len(h) > 0 {
+			head := h[0]
+			if !yield(head.row, nil) {
+				return
+			}
+			row, err, ok := head.next()
+			switch {
+			case err != nil:
+				yield(row, err)
+				return
+			case ok:
+				head.row = row
+				heap.Fix(&h, 0)
+			default:
+				heap.Pop(&h)
+			}
+		}
+	}
+}
+
+type logprobHead struct {
+	row  datasets.LogprobRow
+	next func() (datasets.LogprobRow, error, bool)
+}
+
+type logprobHeap []*logprobHead
+
+func (h logprobHeap) Len() int           { return len(h) }
+func (h logprobHeap) Less(i, j int) bool { return h[i].row.TaskID < h[j].row.TaskID }
+func (h logprobHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *logprobHeap) Push(x any)        { *h = append(*h, x.(*logprobHead)) }
+func (h *logprobHeap) Pop() any {
+	old := *h
+	last := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return last
+}
