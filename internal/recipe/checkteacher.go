@@ -51,6 +51,7 @@ func (c *checker) teacher(t *Teacher, path string) {
 	} else {
 		c.endpoint(t, path)
 	}
+	c.batch(t, path)
 	c.headers(t, path)
 	c.params(t.Params, path+".params")
 	for e, params := range t.ParamsBy.Effort {
@@ -130,6 +131,9 @@ func (c *checker) endpoint(t *Teacher, path string) {
 		c.fault(path+".model", "is missing", "add model: … as the endpoint calls it")
 	}
 	at := path + ".base_url"
+	if t.BaseURL == "" && t.Batch.Folder != "" {
+		return
+	}
 	if t.BaseURL == "" {
 		c.fault(at, "is missing", "add base_url: https://…/v1")
 		return

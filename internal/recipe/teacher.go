@@ -49,6 +49,8 @@ type Teacher struct {
 	Limits Limits `yaml:"limits"`
 	// Prices; without them its asks are counted as unpriced.
 	Price *Price `yaml:"price"`
+	// How its batch API is used, for openai-batch and anthropic-batch.
+	Batch Batch `yaml:"batch"`
 	// Terms of use of its answers.
 	Terms Terms `yaml:"terms"`
 	// Weights' repository, for trainers that score with them.
