@@ -20,7 +20,14 @@ type Config struct {
 	// Key resolves the API key before each request; nil means none. The key
 	// is never stored and never logged, and goes out only over https or to
 	// loopback.
-	Key     func() (string, error)
+	Key func() (string, error)
+	// Renew reads the key anew after the endpoint refused used, and tells
+	// whether there is another one now; then the request is sent once more.
+	// nil means that a refused key stays refused.
+	Renew func(used string) bool
+	// Known are further secrets of this process, such as the keys of other
+	// teachers: they are kept out of answers and messages too. nil: none.
+	Known   func() []string
 	Headers map[string]string // extra request headers
 	Limits  Limits
 	Price   *Price // nil: not priced
@@ -32,8 +39,11 @@ type Config struct {
 // Limits bound what one client asks and how long it waits. The zero value of a
 // field means its default.
 type Limits struct {
-	Concurrency int           // requests in flight; default 16
+	// Concurrency is how many requests may be in flight; 0 means that none is
+	// declared: it is learned, from DefaultConcurrency up to MostConcurrency.
+	Concurrency int
 	RPM         float64       // requests started in a minute; 0: no limit
+	TPM         float64       // tokens in a minute, of prompts and answers; 0: no limit
 	Connect     time.Duration // to an open connection, TLS included; default 10s
 	FirstByte   time.Duration // from the open connection to the response's headers; default 2m
 	Idle        time.Duration // silence between two pieces of a response; default 5m
@@ -46,7 +56,7 @@ type Limits struct {
 
 // Defaults of Limits.
 const (
-	DefaultConcurrency = 16
+	DefaultConcurrency = 16 // where learning begins
 	DefaultConnect     = 10 * time.Second
 	DefaultFirstByte   = 2 * time.Minute
 	DefaultIdle        = 5 * time.Minute
@@ -56,9 +66,7 @@ const (
 
 // WithDefaults fills the fields that are not set.
 func (l Limits) WithDefaults() Limits {
-	if l.Concurrency <= 0 {
-		l.Concurrency = DefaultConcurrency
-	}
+	l.Concurrency = max(l.Concurrency, 0)
 	setDefault(&l.Connect, DefaultConnect)
 	setDefault(&l.FirstByte, DefaultFirstByte)
 	setDefault(&l.Idle, DefaultIdle)
@@ -68,6 +76,14 @@ func (l Limits) WithDefaults() Limits {
 		l.MaxBytes = DefaultMaxBytes
 	}
 	return l
+}
+
+// mostInFlight is how many requests may ever be in flight.
+func (l Limits) mostInFlight() int {
+	if l.Concurrency > 0 {
+		return l.Concurrency
+	}
+	return MostConcurrency
 }
 
 func setDefault(d *time.Duration, to time.Duration) {
@@ -83,6 +99,13 @@ type Option func(*Client)
 // own. The caller closes it.
 func WithTransport(rt http.RoundTripper) Option {
 	return func(c *Client) { c.transport = rt }
+}
+
+// WithLimiter makes the client keep to the limits of l, which it shares with
+// every other client of the same model at the same endpoint. Without it the
+// client has a limiter of its own.
+func WithLimiter(l *Limiter) Option {
+	return func(c *Client) { c.limiter = l }
 }
 
 // WithImages gives the client the bytes of a prompt's images. Without it a

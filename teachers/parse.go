@@ -27,7 +27,7 @@ func Parse(format string, raw []byte) (answer *Answer, err error) {
 		if err := dec.whole(raw[start:]); err != nil {
 			return nil, err
 		}
-		return dec.answer()
+		return marked(dec.answer())
 	}
 	var events sseReader
 	for !dec.closed() {
@@ -39,7 +39,7 @@ func Parse(format string, raw []byte) (answer *Answer, err error) {
 			return nil, err
 		}
 	}
-	return dec.answer()
+	return marked(dec.answer())
 }
 
 // decoderFault is a panic of a decoder: a fault of this program that the

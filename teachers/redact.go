@@ -1,7 +1,6 @@
 package teachers
 
 import (
-	"bytes"
 	"encoding/json"
 	"net/url"
 	"regexp"
@@ -107,9 +106,7 @@ func (s secrets) excerpt(text string) string {
 
 func (s secrets) replace(text string) string {
 	for _, secret := range s {
-		for _, form := range forms(secret) {
-			text = strings.ReplaceAll(text, form, redacted)
-		}
+		text = string(formsOf(secret).replace([]byte(text), redacted))
 	}
 	return text
 }
@@ -134,13 +131,8 @@ func (s secrets) trimPartial(text string) string {
 // there is none, which is always unless an endpoint echoes request headers.
 func (s secrets) answer(raw []byte) []byte {
 	for _, secret := range s {
-		if len(secret) < minSecretInAnswer {
-			continue
-		}
-		for _, form := range forms(secret) {
-			if bytes.Contains(raw, []byte(form)) {
-				raw = bytes.ReplaceAll(raw, []byte(form), []byte(redacted))
-			}
+		if len(secret) >= minSecretInAnswer {
+			raw = formsOf(secret).replace(raw, RedactedInAnswer)
 		}
 	}
 	return raw
@@ -149,8 +141,8 @@ func (s secrets) answer(raw []byte) []byte {
 // plainSecret reads the same in text, in JSON and in a URL.
 var plainSecret = regexp.MustCompile(`^[A-Za-z0-9_.~-]*$`)
 
-// forms are the ways in which a secret is written: in text, in JSON as several
-// languages write it, and in a URL.
+// forms are the ways in which the beginning of a secret is written: in text, in
+// JSON as several languages write it, and in a URL.
 func forms(secret string) []string {
 	if plainSecret.MatchString(secret) {
 		return []string{secret}

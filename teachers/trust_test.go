@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -170,8 +171,9 @@ func TestAnswerThatEchoesTheKeyIsKeptWithoutIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if deref(a.Message.Content) != "your key is [redacted]." || strings.Contains(string(reply.Raw), "canary") {
-		t.Errorf("content %q, raw %s", deref(a.Message.Content), reply.Raw)
+	if deref(a.Message.Content) != "your key is "+teachers.RedactedInAnswer+"." || strings.Contains(string(reply.Raw), "canary") ||
+		!slices.Contains(a.Flags, teachers.FlagSecretRedacted) {
+		t.Errorf("content %q, flags %v, raw %s", deref(a.Message.Content), a.Flags, reply.Raw)
 	}
 }
 
