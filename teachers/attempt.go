@@ -76,6 +76,7 @@ func (c *Client) attempt(parent context.Context, body []byte, used *string) (got
 			e.Partial, e.Format = secrets.partial(bytes.Clone(in.buf)), c.formatOf(in.kind)
 		}
 		e.RetryAfter = retryAfter(response.Header, time.Now())
+		e.reason = reasonOf(e.Excerpt, response.Header)
 		return nil, &e
 	}
 	return c.reply(response, &in, answer, secrets)
@@ -139,7 +140,7 @@ func lost(parent, ctx context.Context, secrets secrets, err error) *Error {
 func (c *Client) refused(response *http.Response, secrets secrets) *Error {
 	body, _ := io.ReadAll(io.LimitReader(response.Body, errorBodyBytes))
 	words := readErrorBody(bytes.TrimSpace(body))
-	e := &Error{Status: response.StatusCode, RetryAfter: retryAfter(response.Header, time.Now())}
+	e := &Error{Status: response.StatusCode, RetryAfter: refusedFor(response.Header, time.Now())}
 	if response.StatusCode < 400 {
 		e.Class = ClassBadRequest
 		e.Excerpt = "it redirects to " + secrets.excerpt(redactURL(response.Header.Get("Location"))) +
@@ -147,6 +148,7 @@ func (c *Client) refused(response *http.Response, secrets secrets) *Error {
 		return e
 	}
 	e.Class = classOf(response.StatusCode, words)
+	e.reason = reasonOf(words.message, response.Header)
 	e.Excerpt = secrets.excerpt(words.message)
 	if e.Excerpt == "" {
 		e.Excerpt = http.StatusText(response.StatusCode)

@@ -2,7 +2,6 @@ package teachers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -42,6 +41,7 @@ type Client struct {
 	owned     *http.Transport // nil with WithTransport
 	http      *http.Client
 	loadImage func(context.Context, chat.Image) ([]byte, error)
+	limiter   *Limiter // shared with whoever asks the same model of the same endpoint
 	permits   *permits
 	share     *share // nil where nobody pays by the hour
 }
@@ -49,7 +49,7 @@ type Client struct {
 // NewClient makes a client for one teacher. Close it.
 func NewClient(config *Config, options ...Option) *Client {
 	limits := config.Limits.WithDefaults()
-	c := &Client{config: config, limits: limits, permits: newPermits(limits), secrets: config.secrets("")}
+	c := &Client{config: config, limits: limits, secrets: config.secrets("")}
 	c.dialect, c.unusable = dialectOf(config.API)
 	if c.unusable == nil {
 		c.profile = config.profile()
@@ -68,6 +68,10 @@ func NewClient(config *Config, options ...Option) *Client {
 		c.transport = c.owned
 	}
 	c.http = &http.Client{Transport: c.transport, CheckRedirect: sameHost}
+	if c.limiter == nil {
+		c.limiter = NewLimiter()
+	}
+	c.permits = newPermits(limits, c.limiter)
 	return c
 }
 
@@ -77,8 +81,8 @@ func newTransport(l Limits) *http.Transport {
 		DialContext:           (&net.Dialer{Timeout: l.Connect, KeepAlive: 30 * time.Second}).DialContext,
 		TLSHandshakeTimeout:   l.Connect,
 		ForceAttemptHTTP2:     true,
-		MaxIdleConns:          l.Concurrency,
-		MaxIdleConnsPerHost:   l.Concurrency,
+		MaxIdleConns:          l.mostInFlight(),
+		MaxIdleConnsPerHost:   l.mostInFlight(),
 		IdleConnTimeout:       90 * time.Second,
 		ExpectContinueTimeout: time.Second,
 		ReadBufferSize:        16 << 10,
@@ -126,6 +130,7 @@ func (c *Client) Close() {
 	if c.owned != nil {
 		c.owned.CloseIdleConnections()
 	}
+	c.limiter.leave(c.permits)
 }
 
 // Ask asks once and waits for the whole answer, however long permits, retries
@@ -151,22 +156,21 @@ func (c *Client) AskAndKeep(ctx, admit context.Context, r *Request, keep func(*R
 // AskKeeping is AskAndKeep that also tells of every failed request which may
 // be charged.
 func (c *Client) AskKeeping(ctx, admit context.Context, r *Request, k Keeper) error {
-	if err := c.permits.acquire(admit); err != nil {
+	t := c.permits.turn(r)
+	if err := t.start(admit); err != nil {
 		return c.cancelled(admit)
 	}
-	reply, err := c.askAdmitted(ctx, admit, r, k.Lost)
+	reply, err := c.askAdmitted(ctx, admit, r, t, k.Lost)
 	if err != nil {
-		if !holdsNoPlace(err) {
-			c.permits.release()
-		}
+		t.release()
 		return err
 	}
-	defer c.permits.keep()()
+	defer t.keep()()
 	return k.Answer(reply)
 }
 
-// askAdmitted asks once, with a permit.
-func (c *Client) askAdmitted(ctx, admit context.Context, r *Request, lost func(*Error) error) (*Reply, error) {
+// askAdmitted asks once, with a permit for the first request.
+func (c *Client) askAdmitted(ctx, admit context.Context, r *Request, t *turn, lost func(*Error) error) (*Reply, error) {
 	if c.unusable != nil {
 		return nil, c.failed(&Error{Class: ClassBadRequest, Excerpt: c.unusable.Error(), cause: c.unusable})
 	}
@@ -174,7 +178,7 @@ func (c *Client) askAdmitted(ctx, admit context.Context, r *Request, lost func(*
 	if err != nil {
 		return nil, c.failed(err)
 	}
-	a := asking{client: c, body: body, request: r, most: r.MostCost(c.config.Price), lost: lost}
+	a := asking{client: c, body: body, request: r, turn: t, most: r.MostCost(c.config.Price), lost: lost}
 	reply, err := a.run(ctx, admit)
 	if a.unkept != nil {
 		return nil, a.unkept
@@ -236,6 +240,7 @@ type asking struct {
 	client         *Client
 	body           []byte
 	request        *Request
+	turn           *turn
 	most           int64              // micro-dollars that one attempt can cost
 	charged        int64              // what the last one is charged
 	lost           func(*Error) error // see Keeper
@@ -255,7 +260,7 @@ func (a *asking) run(ctx, admit context.Context) (*Reply, *Error) {
 		if err := a.client.permits.stopped(); err != nil {
 			return nil, err.notSent()
 		}
-		if err := a.client.permits.start(admit); err != nil {
+		if err := a.turn.start(admit); err != nil {
 			return nil, a.client.cancelled(admit)
 		}
 		if err := a.pay(admit); err != nil {
@@ -265,7 +270,7 @@ func (a *asking) run(ctx, admit context.Context) (*Reply, *Error) {
 		taken := a.client.share.begin()
 		reply, err := a.client.attempt(ctx, a.body, &a.key)
 		a.client.share.end(taken, reply, err)
-		a.client.permits.ended()
+		a.turn.over(a.client.permits.outcome(a.request, reply, err))
 		a.settle(reply, err)
 		a.record(started, reply, err)
 		if err == nil {
@@ -278,6 +283,7 @@ func (a *asking) run(ctx, admit context.Context) (*Reply, *Error) {
 		if a.unkept = a.told(err); a.unkept != nil {
 			return nil, err
 		}
+		a.turn.release()
 		if sleep(admit, wait) != nil {
 			return nil, a.client.cancelled(admit)
 		}
@@ -304,15 +310,13 @@ func (a *asking) next(e *Error) (wait time.Duration, again bool) {
 }
 
 // throttled waits as the endpoint asked, with every other ask to it; where it
-// named no time only this ask backs off, which lowers the load all the same
-// because it keeps its permit.
+// named no time only this ask backs off, while the limiter lets in half as many.
 func (a *asking) throttled(e *Error) (wait time.Duration, again bool) {
 	now := time.Now()
 	if a.throttledSince.IsZero() {
 		a.throttledSince = now
 	}
 	if e.RetryAfter > 0 {
-		a.client.permits.close(now.Add(e.RetryAfter), e)
 		return 0, now.Sub(a.throttledSince) < longestWait
 	}
 	if now.Sub(a.throttledSince) > throttlePatience {

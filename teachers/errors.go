@@ -43,7 +43,7 @@ type Error struct {
 	cause      error
 	final      bool // not to be asked again by this Ask, though it is temporary
 	sent       bool // the request had a connection, so that the endpoint may have read it
-	unplaced   bool // the ask has given its place among the requests back
+	reason     reason // what is used up, as a refusal says
 }
 
 // Temporary tells whether asking again later can bring an answer.

@@ -1,8 +1,6 @@
 package teachers
 
 import (
-	"context"
-	"fmt"
 	"strconv"
 	"sync"
 	"time"
@@ -18,141 +16,67 @@ type State struct {
 	Until    time.Time // when that ends; zero where it is not known
 }
 
-// rpmMargin keeps us below the declared rate: the endpoint counts arrivals,
-// and the network moves them by more than nothing.
-const rpmMargin = 0.98
-
-// permits decide when a request may be sent: so many at once, so many a
-// minute, and none before the time that the endpoint asked for.
+// permits are one client's part in its Limiter, and what became of its asks.
 type permits struct {
-	slots    chan struct{} // requests
-	keeping  chan struct{} // answers on their way to the disk
-	limits   Limits
-	interval time.Duration // between two requests; 0: no limit
+	limiter  *Limiter
+	declared Declared
 
-	mu          sync.Mutex
-	next        time.Time // when the next request may start
-	pacing      int       // asks that wait for that
-	closedUntil time.Time // the endpoint asked all to wait
-	closedWhy   string
-	backUntil   time.Time // some asks back off
-	backWhy     string
-	inFlight    int
-	waiting     int
-	done        int64
-	failures    int64
-	stop        *Error // the teacher is unusable
-	stopUntil   time.Time
+	// The limiter's lock guards these.
+	asked    time.Time // when it asked last
+	inFlight int
+	waiting  int
+
+	mu        sync.Mutex
+	estimate  estimate
+	backUntil time.Time // some asks back off
+	backWhy   string
+	done      int64
+	failures  int64
+	stop      *Error // the teacher is unusable
+	stopUntil time.Time
 }
 
-func newPermits(l Limits) *permits {
-	p := &permits{slots: make(chan struct{}, l.Concurrency), keeping: make(chan struct{}, l.Concurrency), limits: l}
-	if l.RPM > 0 {
-		p.interval = time.Duration(float64(time.Minute) / (l.RPM * rpmMargin))
-	}
+func newPermits(l Limits, limiter *Limiter) *permits {
+	p := &permits{limiter: limiter, declared: Declared{Concurrency: l.Concurrency, RPM: l.RPM, TPM: l.TPM}}
+	limiter.join(p)
 	return p
 }
 
-// acquire takes one of the concurrent places; it is kept for all requests of
-// one ask.
-func (p *permits) acquire(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	select {
-	case p.slots <- struct{}{}:
-		return nil
-	default:
-	}
-	p.wait(1)
-	defer p.wait(-1)
-	select {
-	case p.slots <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (p *permits) release() { <-p.slots }
-
-// keep trades the place of a request for one of an answer that is being kept.
-// While there is none the request's is held, so that a slow disk slows asking.
-func (p *permits) keep() (kept func()) {
-	p.keeping <- struct{}{}
-	p.release()
-	return func() { <-p.keeping }
-}
-
-func (p *permits) wait(n int) {
+// turn begins the way of one ask.
+func (p *permits) turn(r *Request) *turn {
 	p.mu.Lock()
-	p.waiting += n
-	p.mu.Unlock()
+	defer p.mu.Unlock()
+	return &turn{client: p, tokens: p.estimate.of(r), index: -1}
 }
 
-// start waits until a request may be sent and counts it as in flight.
-func (p *permits) start(ctx context.Context) error {
-	paced := false
-	for {
-		wait, ok := p.tryStart(&paced)
-		if ok {
-			return nil
+// outcome is how a request ended, for the limiter.
+func (p *permits) outcome(r *Request, reply *Reply, e *Error) outcome {
+	if e == nil {
+		o := outcome{answered: true, counted: true}
+		if reply.TTFT < reply.Latency {
+			o.first = reply.TTFT // a response in one piece has waited for its answer
 		}
-		err := sleep(ctx, wait)
+		answer, err := reply.Parse()
+		if err != nil || answer.Usage == nil {
+			o.tokens = float64(len(r.Body)+len(reply.Raw)) / firstBytesPerToken
+			return o
+		}
+		u := answer.Usage
+		o.tokens = float64(u.PromptTokens + u.CompletionTokens)
 		p.mu.Lock()
-		p.waiting--
-		if paced {
-			p.pacing--
-		}
+		p.estimate.learn(r, u)
 		p.mu.Unlock()
-		if err != nil {
-			return err
-		}
+		return o
 	}
-}
-
-// tryStart starts a request or tells how long to wait before the next try. A
-// caller that waited for its turn under the rate (paced) has it.
-func (p *permits) tryStart(paced *bool) (wait time.Duration, ok bool) {
-	now := time.Now()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if wait := p.closedUntil.Sub(now); wait > 0 {
-		*paced = false
-		p.waiting++
-		return wait, false
+	o := outcome{overload: e.overloads(), reason: e.reason, why: statusOrClass(e)}
+	if o.overload && e.RetryAfter <= longestWait {
+		o.closed = e.RetryAfter
 	}
-	if p.interval > 0 && !*paced {
-		turn := p.next
-		if turn.Before(now) {
-			turn = now
-		}
-		p.next = turn.Add(p.interval)
-		if turn.After(now) {
-			*paced = true
-			p.waiting++
-			p.pacing++
-			return turn.Sub(now), false
-		}
+	o.counted = !o.overload
+	if len(e.Partial) > 0 {
+		o.tokens = float64(len(r.Body)+len(e.Partial)) / firstBytesPerToken
 	}
-	p.inFlight++
-	return 0, true
-}
-
-func (p *permits) ended() {
-	p.mu.Lock()
-	p.inFlight--
-	p.mu.Unlock()
-}
-
-// close keeps every request back until a time. It never shortens a wait.
-func (p *permits) close(until time.Time, e *Error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if until.After(p.closedUntil) {
-		p.closedUntil = until
-		p.closedWhy = fmt.Sprintf("%s: waits %s as asked", statusOrClass(e), e.RetryAfter.Round(time.Millisecond))
-	}
+	return o
 }
 
 // backsOff notes that an ask backs off by itself.
@@ -211,20 +135,24 @@ func (c *Client) State() State { return c.permits.state() }
 
 func (p *permits) state() State {
 	now := time.Now()
+	p.limiter.mu.Lock()
+	s := State{InFlight: p.inFlight, Waiting: p.waiting}
+	closed := p.limiter.gate.closedUntil.After(now)
+	why, until := p.limiter.gate.why(now)
+	if closed {
+		why, until = p.limiter.gate.closedWhy, p.limiter.gate.closedUntil
+	}
+	p.limiter.mu.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := State{InFlight: p.inFlight, Waiting: p.waiting, Done: p.done, Failed: p.failures}
+	s.Done, s.Failed = p.done, p.failures
 	switch {
 	case p.stop != nil && now.Before(p.stopUntil):
 		s.Why = p.stop.Class + ": stopped"
-	case p.closedUntil.After(now):
-		s.Why, s.Until = p.closedWhy, p.closedUntil
-	case p.backUntil.After(now):
+	case p.backUntil.After(now) && !closed:
 		s.Why, s.Until = p.backWhy, p.backUntil
-	case p.pacing > 0:
-		s.Why, s.Until = fmt.Sprintf("at its %g rpm", p.limits.RPM), p.next.Add(-p.interval*time.Duration(p.pacing))
-	case p.waiting > 0 && p.inFlight >= p.limits.Concurrency:
-		s.Why = fmt.Sprintf("at its %d requests at once", p.limits.Concurrency)
+	case closed || s.Waiting > 0:
+		s.Why, s.Until = why, until
 	}
 	return s
 }

@@ -110,27 +110,22 @@ func (e *Error) MayBeBilled() bool {
 // pay reserves the cost of the attempt that is about to start. Where it has to
 // wait it gives its place back, which other builds may use.
 func (a *asking) pay(admit context.Context) *Error {
-	purse, p := a.request.Purse, a.client.permits
+	purse := a.request.Purse
 	if purse == nil || purse.TryReserve(a.most) {
 		return nil
 	}
-	p.ended()
-	p.release()
+	a.turn.release()
 	if err := purse.Reserve(admit, a.most); err != nil {
 		return a.unpaid(admit, err)
 	}
-	if err := p.acquire(admit); err != nil {
-		purse.Settle(a.most, 0)
-		return a.unpaid(admit, err)
-	}
-	if err := p.start(admit); err != nil {
+	if err := a.turn.start(admit); err != nil {
 		purse.Settle(a.most, 0)
 		return a.client.cancelled(admit)
 	}
 	return nil
 }
 
-// unpaid is the end of an ask that could not be paid for, and holds no place.
+// unpaid is the end of an ask that could not be paid for.
 func (a *asking) unpaid(admit context.Context, err error) *Error {
 	var e *Error
 	switch {
@@ -140,7 +135,6 @@ func (a *asking) unpaid(admit context.Context, err error) *Error {
 	default:
 		e = &Error{Class: ClassBudget, Excerpt: err.Error(), cause: err}
 	}
-	e.unplaced = true
 	return e
 }
 
@@ -150,9 +144,4 @@ func (a *asking) settle(reply *Reply, e *Error) {
 	if purse := a.request.Purse; purse != nil {
 		purse.Settle(a.most, a.charged)
 	}
-}
-
-func holdsNoPlace(err error) bool {
-	var e *Error
-	return errors.As(err, &e) && e.unplaced
 }

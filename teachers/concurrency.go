@@ -1,0 +1,148 @@
+package teachers
+
+import "time"
+
+// How concurrency is learned.
+const (
+	// MostConcurrency bounds what is learned where limits.concurrency is not
+	// declared.
+	MostConcurrency = 512
+	// kneeHold is how long the concurrency rests just below where the endpoint
+	// refused, the first time; it doubles with every time that it refuses there
+	// again, up to kneeHoldMost.
+	kneeHold     = 30 * time.Second
+	kneeHoldMost = 10 * time.Minute
+	// calm is how many answers in a row end a storm: what is refused after
+	// them says something new about the endpoint.
+	calm = 16
+	// Where nothing is declared, the time to the first byte of text tells an
+	// endpoint that queues what it cannot do at once: the search stops where
+	// it is queueFactor times what it was at its best, and queueSlack more.
+	queueFactor = 2
+	queueSlack  = 250 * time.Millisecond
+	queueRest   = time.Minute
+)
+
+// A concurrency is how many requests may be in flight: it grows while all goes
+// well and is halved when the endpoint is overloaded, at most once a round
+// trip (additive increase, multiplicative decrease: Chiu and Jain 1989). It
+// remembers where it was refused (knee): up to there it comes back within a few
+// round trips, there it rests, and beyond it goes in steps that grow. Pure.
+type concurrency struct {
+	limit    float64
+	ceiling  float64
+	declared bool // the ceiling is the recipe's and is where it begins
+
+	cutAt time.Time // requests sent before it halve nothing more
+	row   int       // answers since the last refusal
+	knee  float64   // 0: never refused
+	hold  time.Duration
+	until time.Time // to which it rests at the knee
+	clean float64   // answers since it passed the knee
+
+	quiet time.Duration // the shortest mean time to the first text
+	first time.Duration // sum of the current round trip's
+	count int
+}
+
+func newConcurrency(declared int) *concurrency {
+	c := &concurrency{}
+	c.declare(declared)
+	c.limit = min(c.ceiling, DefaultConcurrency)
+	if c.declared {
+		c.limit = c.ceiling
+	}
+	return c
+}
+
+// declare sets the ceiling; 0 is none. A higher ceiling than before is gone up
+// to at once where nothing was refused yet.
+func (c *concurrency) declare(n int) {
+	before := c.ceiling
+	c.declared, c.ceiling = n > 0, float64(n)
+	if !c.declared {
+		c.ceiling = MostConcurrency
+	}
+	if c.declared && c.ceiling > before && c.knee == 0 && before > 0 {
+		c.limit = c.ceiling
+	}
+	c.limit = max(min(c.limit, c.ceiling), 1)
+}
+
+// allowed is how many requests may be in flight.
+func (c *concurrency) allowed() int { return int(c.limit) }
+
+// refused halves after a request that was sent at sent met an overload. known
+// tells that the endpoint named another reason than concurrency: then nothing is
+// learned of where its concurrency ends. inFlight counts the others.
+func (c *concurrency) refused(sent, now time.Time, inFlight int, known bool) bool {
+	if !c.cutAt.IsZero() && !sent.After(c.cutAt) {
+		return false
+	}
+	if news := c.knee == 0 || c.row >= calm; news && !known {
+		c.hold = kneeHold
+		if c.knee > 0 && float64(inFlight) >= c.knee {
+			c.hold = min(2*c.hold, kneeHoldMost)
+		}
+		c.knee = max(min(float64(inFlight), c.limit), 1)
+	} else if c.knee == 0 {
+		c.knee = c.limit
+	}
+	c.limit = max(c.limit/2, 1)
+	c.cutAt, c.row, c.clean, c.until = now, 0, 0, time.Time{}
+	return true
+}
+
+// succeeded grows after an answer, where all places were taken when it came:
+// what is not used needs no more. first is the time to its first text; 0 where
+// that says nothing.
+func (c *concurrency) succeeded(now time.Time, full bool, first time.Duration) {
+	c.row++
+	if !c.declared && first > 0 && c.queues(now, first) {
+		return
+	}
+	if !full {
+		return
+	}
+	step := c.limit // doubles within a round trip
+	switch {
+	case c.knee == 0:
+	case c.limit < c.knee/2:
+	case c.limit < c.knee:
+		step = max(c.knee/8, 1)
+	case now.Before(c.until):
+		return
+	case c.until.IsZero():
+		c.until = now.Add(c.hold)
+		return
+	default:
+		c.clean += 1 / c.limit
+		step = 1 + c.clean
+	}
+	grown := min(c.limit+step/c.limit, c.ceiling)
+	if c.knee > 0 && c.limit < c.knee && grown >= c.knee {
+		grown = min(c.knee, c.ceiling)
+		c.until = now.Add(c.hold)
+	}
+	c.limit = grown
+}
+
+// queues notes a time to the first text and tells whether the endpoint queues.
+func (c *concurrency) queues(now time.Time, first time.Duration) bool {
+	c.first += first
+	c.count++
+	if c.count < max(int(c.limit), calm) {
+		return now.Before(c.until) && c.knee > 0 && c.limit >= c.knee
+	}
+	mean := c.first / time.Duration(c.count)
+	c.first, c.count = 0, 0
+	if c.quiet == 0 || mean < c.quiet {
+		c.quiet = mean
+	}
+	if mean <= queueFactor*c.quiet+queueSlack {
+		return false
+	}
+	c.knee, c.hold = max(c.limit, 1), queueRest
+	c.until = now.Add(c.hold)
+	return true
+}
