@@ -16,8 +16,10 @@ func (p *Plan) batches(teacher string) []batch {
 		if !slices.Contains(p.Cells[s.Cell].Teachers, teacher) {
 			continue
 		}
-		for start := 0; start < s.Tasks; start += p.BatchTasks[teacher] {
-			out = append(out, batch{shard: i, start: start, end: min(start+p.BatchTasks[teacher], s.Tasks)})
+		for start := 0; start < s.Tasks; {
+			end := s.cut(start, p.BatchTasks[teacher])
+			out = append(out, batch{shard: i, start: start, end: end})
+			start = end
 		}
 	}
 	for i := range out {
@@ -26,6 +28,23 @@ func (p *Plan) batches(teacher string) []batch {
 		}
 	}
 	return out
+}
+
+// cut is where a batch of at most so many tasks ends that begins at start. In a
+// shard whose tasks are ordered by what they share it is the last place in the
+// batch's second half where neighbours share least: one worker has the whole of
+// a group then, where the group is no larger than a batch.
+func (s *Shard) cut(start, most int) int {
+	end := min(start+most, s.Tasks)
+	if end == s.Tasks || len(s.Shared) != s.Tasks {
+		return end
+	}
+	for i := end - 1; i > start+most/2; i-- {
+		if s.Shared[i] < s.Shared[end] {
+			end = i
+		}
+	}
+	return end
 }
 
 // asks is how many asks go to a teacher.

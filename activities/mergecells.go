@@ -44,7 +44,8 @@ func (s *seal) tasks(ctx context.Context, dir string) (iter.Seq2[refinedTask, er
 	return unstaged[refinedTask](mergeRows(streams)), nil
 }
 
-// cells are the refined rows of each cell.
+// cells are the refined rows in streams that are sorted by task id: one of each
+// cell, and one of each shard whose tasks are ordered by what they share.
 func (s *seal) cells(ctx context.Context) ([]rowStream, error) {
 	type object struct {
 		key  string
@@ -64,10 +65,14 @@ func (s *seal) cells(ctx context.Context) ([]rowStream, error) {
 			files[i] = object{at.Key, at.Size}
 		}
 	}
-	byCell := make([][]int, len(s.plan.Cells)) // shards
+	byCell := make([][]int, len(s.plan.Cells)) // shards that follow each other
 	for i, shard := range s.plan.Shards {
 		if files[i].key == "" {
 			return nil, fmt.Errorf("shard %d was refined, but its file under %s is gone", i, prefix)
+		}
+		if shard.Shared != nil {
+			byCell = append(byCell, []int{i})
+			continue
 		}
 		byCell[shard.Cell] = append(byCell[shard.Cell], i)
 	}

@@ -58,12 +58,17 @@ type Cell struct {
 	shards   int
 }
 
-// A Shard is up to ShardTasks tasks of a cell, sorted by task id.
+// A Shard is up to ShardTasks tasks of a cell in the order in which they are
+// asked: by task id through all such shards of the cell, or where tasks share a
+// group or the beginning of their prompts, beside each other.
 type Shard struct {
 	Cell  int    `json:"cell"`
 	Seq   int    `json:"seq"` // within the cell
 	Tasks int    `json:"tasks"`
 	Key   string `json:"key,omitempty"` // of its tasks in the store
+	// Shared says how much each task has in common with the one before it, in
+	// links of their chains; only of shards that are ordered by that.
+	Shared []byte `json:"shared,omitempty"`
 }
 
 // A ShardSink takes the tasks of a shard and says where they were put.
@@ -79,20 +84,23 @@ type planner struct {
 	beat   func(string) // says that work goes on
 	sample int          // tasks of a sample; 0: all
 
-	plan   *Plan
-	parts  partitions
-	rows   int64 // that hold prompts
-	seq    int64 // tasks of them
-	groups groups
-	cells  map[string]int
-	open   []openShard // by cell
-	held   int64       // bytes of the open shards
-	most   int64       // of them
+	plan    *Plan
+	parts   partitions
+	rows    int64 // that hold prompts
+	seq     int64 // tasks of them
+	groups  groups
+	links   sightings  // of groups and beginnings
+	grouped taskSorter // tasks that share one of them
+	cells   map[string]int
+	open    []openShard // by cell
+	held    int64       // bytes of the open shards
+	most    int64       // of them
 }
 
 // An openShard is being filled.
 type openShard struct {
 	tasks []datasets.Task
+	keys  []string // order keys, of grouped tasks
 	bytes int64
 }
 
@@ -100,7 +108,7 @@ type openShard struct {
 // rows above a source's limit are an error that spells the first ones out.
 func MakePlan(ctx context.Context, r *recipe.Recipe, files [][]sources.File, options sources.Options, dir string, sink ShardSink, beat func(string)) (*Plan, error) {
 	p := newPlanner(r, options, dir, sink, beat)
-	defer p.parts.close()
+	defer p.close()
 	return p.make(ctx, files)
 }
 
@@ -108,16 +116,22 @@ func MakePlan(ctx context.Context, r *recipe.Recipe, files [][]sources.File, opt
 func MakeSample(ctx context.Context, n int, r *recipe.Recipe, files [][]sources.File, options sources.Options, dir string, sink ShardSink, beat func(string)) (*Plan, error) {
 	p := newPlanner(r, options, dir, sink, beat)
 	p.sample = n
-	defer p.parts.close()
+	defer p.close()
 	return p.make(ctx, files)
 }
 
 func newPlanner(r *recipe.Recipe, options sources.Options, dir string, sink ShardSink, beat func(string)) *planner {
 	return &planner{
 		recipe: r, sink: sink, dir: dir, files: options, beat: beat, cells: map[string]int{}, groups: groups{},
-		parts: partitions{dir: dir, most: spillBytes}, most: openBytes,
+		parts: partitions{dir: dir, most: spillBytes}, grouped: taskSorter{dir: dir}, most: openBytes,
 		plan: &Plan{Dataset: r.Name, Samples: r.Ask.Samples.Max, BatchTasks: batchTasks(r)},
 	}
+}
+
+// close removes what is on the disk.
+func (p *planner) close() {
+	p.parts.close()
+	p.grouped.close()
 }
 
 // batchTasks sizes the batches of each teacher.
@@ -135,6 +149,7 @@ func batchTasks(r *recipe.Recipe) map[string]int {
 }
 
 func (p *planner) make(ctx context.Context, files [][]sources.File) (*Plan, error) {
+	p.grouped.most = p.parts.most
 	for i := range p.recipe.Prompts {
 		if err := p.read(ctx, i, files[i]); err != nil {
 			return nil, err
@@ -154,13 +169,35 @@ func (p *planner) make(ctx context.Context, files [][]sources.File) (*Plan, erro
 	if p.sample > 0 {
 		p.cutToSample()
 	}
-	for cell := range p.open {
-		if err := p.emit(ctx, cell); err != nil {
-			return nil, err
-		}
+	if err := p.emitAll(ctx); err != nil {
+		return nil, err
+	}
+	if err := p.placeGrouped(ctx); err != nil {
+		return nil, err
 	}
 	p.interleave()
 	return p.plan, nil
+}
+
+// placeGrouped puts the tasks that share something into shards of their own,
+// once all are known.
+func (p *planner) placeGrouped(ctx context.Context) error {
+	tasks, err := p.grouped.sorted()
+	if err != nil {
+		return err
+	}
+	for item, err := range tasks {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err == nil {
+			err = p.place(ctx, item.Task, item.Key)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return p.emitAll(ctx)
 }
 
 // cutToSample keeps as many tasks as the sample has, from all cells in turn.
@@ -257,6 +294,7 @@ func (p *planner) tooManyBad(src *recipe.PromptSource, bad int64, shown []string
 }
 
 func (p *planner) add(items []sources.Item) error {
+	last := ""
 	for _, item := range items {
 		id, err := item.Prompt.ID()
 		if err != nil {
@@ -264,6 +302,10 @@ func (p *planner) add(items []sources.Item) error {
 		}
 		if item.Group != "" {
 			p.groups.seen = true
+		}
+		if id != last { // a row's tasks share its prompt
+			p.noteLinks(&item)
+			last = id
 		}
 		if err := p.parts.add(plannedItem{Row: p.rows, Seq: p.seq, PromptID: id, Item: item}); err != nil {
 			return err
@@ -393,11 +435,23 @@ func sameText(a, b *string) bool {
 	return *a == *b
 }
 
+// addTask routes a task and gives it to its cell, now or, where it shares
+// something with others, beside them.
 func (p *planner) addTask(ctx context.Context, t datasets.Task) error {
 	t.Route, t.RouteWhy = p.recipe.RouteFor(t.Domain, t.Effort)
 	if len(t.Route) == 0 {
 		return badSource("%s: no teacher serves domain %q at effort %q; add it to a teacher's serves, or leave serves out to serve all", t.Source, t.Domain, t.Effort)
 	}
+	if p.sample == 0 {
+		if key := p.orderKey(&t); key != "" {
+			return p.grouped.add(key, t)
+		}
+	}
+	return p.place(ctx, t, "")
+}
+
+// place puts a task into the open shard of its cell.
+func (p *planner) place(ctx context.Context, t datasets.Task, order string) error {
 	key := t.Domain + "\x00" + t.Effort + "\x00" + strings.Join(t.Route, "\x00")
 	cell, ok := p.cells[key]
 	if !ok {
@@ -417,6 +471,9 @@ func (p *planner) addTask(ctx context.Context, t datasets.Task) error {
 	p.plan.Cells[cell].Tasks++
 	size := taskBytes(&t)
 	open.tasks = append(open.tasks, t)
+	if order != "" {
+		open.keys = append(open.keys, order)
+	}
 	open.bytes += size
 	p.held += size
 	if len(open.tasks) == ShardTasks {
@@ -446,6 +503,16 @@ func (p *planner) emitLargest(ctx context.Context) error {
 	return nil
 }
 
+// emitAll hands over every open shard.
+func (p *planner) emitAll(ctx context.Context) error {
+	for cell := range p.open {
+		if err := p.emit(ctx, cell); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // emit hands a cell's open shard to the sink.
 func (p *planner) emit(ctx context.Context, cell int) error {
 	tasks := p.open[cell].tasks
@@ -453,7 +520,7 @@ func (p *planner) emit(ctx context.Context, cell int) error {
 		return nil
 	}
 	c := &p.plan.Cells[cell]
-	shard, err := p.sink(ctx, Shard{Cell: cell, Seq: c.shards, Tasks: len(tasks)}, tasks)
+	shard, err := p.sink(ctx, Shard{Cell: cell, Seq: c.shards, Tasks: len(tasks), Shared: sharedOf(p.open[cell].keys)}, tasks)
 	if err != nil {
 		return err
 	}

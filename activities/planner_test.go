@@ -47,7 +47,7 @@ func plan(dir string, r *recipe.Recipe, spill int64, files ...[]sources.File) (*
 	}
 	p := newPlanner(r, ReadOptions(), dir, sink, func(string) {})
 	p.parts.most = spill
-	defer p.parts.close()
+	defer p.close()
 	made, err := p.make(context.Background(), files)
 	if err != nil {
 		return nil, err
@@ -177,22 +177,25 @@ func (b *plannedBuild) copies() map[string]int64 {
 
 // check holds a plan to its promises.
 func (b *plannedBuild) check(t interface{ Fatalf(string, ...any) }, r *recipe.Recipe) {
-	last := map[int]string{} // by cell
+	last := map[int]string{} // by cell, of tasks that are sorted by id
 	next := map[int]int{}
 	seen := map[string]bool{}
 	split := map[string]string{} // of prompts and groups
 	prompts := map[string]bool{}
 	for i, s := range b.Shards {
 		c := b.Cells[s.Cell]
-		if s.Seq != next[s.Cell] || s.Tasks > ShardTasks {
+		if s.Seq != next[s.Cell] || s.Tasks > ShardTasks || s.Shared != nil && len(s.Shared) != s.Tasks {
 			t.Fatalf("shard %d is %+v", i, s)
 		}
 		next[s.Cell]++
 		for _, task := range b.tasks[i] {
-			if task.TaskID <= last[s.Cell] || seen[task.TaskID] {
+			if s.Shared == nil && task.TaskID <= last[s.Cell] || seen[task.TaskID] {
 				t.Fatalf("task %s comes after %s or twice", task.TaskID, last[s.Cell])
 			}
-			last[s.Cell], seen[task.TaskID], prompts[task.PromptID] = task.TaskID, true, true
+			if s.Shared == nil {
+				last[s.Cell] = task.TaskID
+			}
+			seen[task.TaskID], prompts[task.PromptID] = true, true
 			if task.Domain != c.Domain || task.Effort != c.Effort || !slices.Equal(task.Route, c.Teachers) {
 				t.Fatalf("task %s is in cell %+v", task.TaskID, c)
 			}
@@ -402,7 +405,7 @@ func TestPlanBoundsOpenShards(t *testing.T) {
 	}
 	p := newPlanner(r, ReadOptions(), t.TempDir(), sink, func(string) {})
 	p.most = open
-	defer p.parts.close()
+	defer p.close()
 	if _, err := p.make(context.Background(), [][]sources.File{{file}, {textFile("two.jsonl", "")}}); err != nil {
 		t.Fatal(err)
 	}
@@ -438,7 +441,7 @@ func TestPlanMemoryIsFlat(t *testing.T) {
 	base := peak
 	p := newPlanner(r, ReadOptions(), t.TempDir(), sink, func(string) { watch() })
 	p.parts.most = 8 << 20
-	defer p.parts.close()
+	defer p.close()
 	plan, err := p.make(context.Background(), [][]sources.File{{file}})
 	if err != nil || plan.Tasks != n || tasks != n {
 		t.Fatalf("%+v %v", plan, err)

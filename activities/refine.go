@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stillhouse-data/stillhouse/datasets"
@@ -73,6 +74,11 @@ func (a *Activities) refineShard(ctx context.Context, in wire.RefineInput) (*wir
 	tasks, err := a.tasks(ctx, plan, in.Shard)
 	if err != nil {
 		return nil, err
+	}
+	if plan.Shards[in.Shard].Shared != nil {
+		// Groups order the asking; tables are sorted by ids.
+		tasks = slices.Clone(tasks)
+		slices.SortFunc(tasks, func(a, b datasets.Task) int { return strings.Compare(a.TaskID, b.TaskID) })
 	}
 	out, err := newStageFile[refinedTask](a.TempDir)
 	if err != nil {
