@@ -170,6 +170,9 @@ func describePlan(r *recipe.Recipe, plan *activities.Plan, c *activities.Counter
 }
 
 func (p *planReport) addTeacher(t *recipe.Teacher, c activities.TeacherCount) {
+	for _, note := range t.ProfileNotes() {
+		p.Warnings = append(p.Warnings, fmt.Sprintf("teacher %s: %s", t.ID, note))
+	}
 	pt := planTeacher{
 		ID: t.ID, Model: t.Model, Asks: c.Asks, Answered: c.Answered, Missing: c.Asks - c.Answered,
 		Priced: t.Price != nil, PromptTokens: c.PromptBytes / 4, cap: c.Caps,

@@ -52,6 +52,7 @@ func (c *checker) teacher(t *Teacher, path string) {
 		c.endpoint(t, path)
 	}
 	c.batch(t, path)
+	c.profile(t, path)
 	c.headers(t, path)
 	c.params(t.Params, path+".params")
 	for e, params := range t.ParamsBy.Effort {
@@ -151,8 +152,8 @@ func (c *checker) endpoint(t *Teacher, path string) {
 		c.fault(at, "holds a user or a password", "put the key in an environment variable and write api_key_env: NAME")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		c.fault(at, "has a query or a fragment", "end it at the version, such as /v1")
-	case strings.HasSuffix(u.Path, "/chat/completions"):
-		c.fault(at, "names one call", "end it before /chat/completions")
+	case strings.HasSuffix(u.Path, "/chat/completions"), strings.HasSuffix(u.Path, "/messages"):
+		c.fault(at, "names one call", "end it before "+u.Path[strings.LastIndex(strings.TrimSuffix(u.Path, "/completions"), "/"):])
 	}
 	c.keys(t, path, u)
 }

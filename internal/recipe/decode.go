@@ -98,6 +98,9 @@ func (d *decoder) decode(n ast.Node, v reflect.Value, path string, f *field) {
 	case typeSamples:
 		d.decodeSamples(n, v, path, f)
 		return
+	case typeProfile:
+		d.decodeProfile(n, v, path)
+		return
 	case typeStep:
 		v.Set(reflect.ValueOf(d.decodeStep(n, path)))
 		return

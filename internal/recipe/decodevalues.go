@@ -155,6 +155,16 @@ func (d *decoder) decodeSamples(n ast.Node, v reflect.Value, path string, f *fie
 	}
 }
 
+// decodeProfile reads the name of a profile, or {base, …}.
+func (d *decoder) decodeProfile(n ast.Node, v reflect.Value, path string) {
+	if !isText(n) {
+		d.decodeStruct(n, v, path)
+		return
+	}
+	base := sectionOf(typeProfile).field("base")
+	d.decodeScalar(n, v.Field(base.index), path, base)
+}
+
 // decodeStep reads a filter: a name, or {name: options} with an optional when.
 func (d *decoder) decodeStep(n ast.Node, path string) FilterStep {
 	if isText(n) {

@@ -90,4 +90,5 @@ var (
 	typeRoute    = reflect.TypeFor[Route]()
 	typeSamples  = reflect.TypeFor[Samples]()
 	typeStep     = reflect.TypeFor[FilterStep]()
+	typeProfile  = reflect.TypeFor[Profile]()
 )

@@ -15,7 +15,7 @@ import (
 
 // The comments of the declarations are the schema's descriptions.
 //
-//go:embed recipe.go teacher.go
+//go:embed *.go
 var declarations embed.FS
 
 // SchemaID is where the schema of a recipe says that it lives.
@@ -120,6 +120,8 @@ func (g *generator) value(t reflect.Type, f *field) object {
 		}}
 	case typeSamples:
 		return object{"anyOf": []object{{"type": "integer", "minimum": 1, "maximum": 1024}, g.section(t)}}
+	case typeProfile:
+		return object{"anyOf": []object{{"enum": sectionOf(t).field("base").enum}, g.section(t)}}
 	case typeStep:
 		return object{"anyOf": []object{
 			{"enum": slices.Concat(filterNames, promptFilterNames)},
@@ -202,7 +204,15 @@ func (g *generator) scalar(t reflect.Type, f *field) object {
 // comments reads the comments of the declared types and their fields.
 func comments() (map[string]string, error) {
 	out := map[string]string{}
-	for _, name := range []string{"recipe.go", "teacher.go"} {
+	files, err := declarations.ReadDir(".")
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range files {
+		name := entry.Name()
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
 		source, err := declarations.ReadFile(name)
 		if err != nil {
 			return nil, err

@@ -113,14 +113,10 @@ func TestLaterKeysAreRefusedAsSuch(t *testing.T) {
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	shown := 0
 	for _, line := range strings.Split(err.Error(), "\n") {
-		if strings.Contains(line, "not in this version: ") {
-			shown++
+		if !strings.Contains(line, "not in this version: ") {
+			t.Errorf("refused for another reason: %s", line)
 		}
-	}
-	if shown < 20 {
-		t.Errorf("%d keys are refused, want 20 and more:\n%v", shown, err)
 	}
 }
 

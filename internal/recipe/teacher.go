@@ -43,6 +43,8 @@ type Teacher struct {
 	Params map[string]any `yaml:"params"`
 	// Request parameters laid over params.
 	ParamsBy ParamsBy `yaml:"params_by"`
+	// How its endpoint differs from others: the name of one that is known, or changes to it; guessed from the address where absent.
+	Profile Profile `yaml:"profile"`
 	// Request headers; keys do not belong here.
 	Headers map[string]string `yaml:"headers"`
 	// Limits of what is sent to it and taken from it.
