@@ -22,6 +22,7 @@ import (
 	"github.com/stillhouse-data/stillhouse/datasets/catalog"
 	"github.com/stillhouse-data/stillhouse/internal/answers"
 	"github.com/stillhouse-data/stillhouse/internal/objstore"
+	"github.com/stillhouse-data/stillhouse/internal/secrets"
 	"github.com/stillhouse-data/stillhouse/internal/sources"
 	"github.com/stillhouse-data/stillhouse/internal/wire"
 	"github.com/stillhouse-data/stillhouse/teachers"
@@ -36,6 +37,9 @@ type Activities struct {
 	Log     *slog.Logger
 	// Lookup resolves the variables that hold keys; os.LookupEnv.
 	Lookup func(name string) (string, bool)
+	// Keys reads the teachers' keys; nil: from Lookup's variables and from
+	// files.
+	Keys *secrets.Keyring
 	// Remote opens sources that lie in other stores, by s3:// URL.
 	Remote func(ctx context.Context, url string) ([]sources.File, error)
 	// Serve is told of every teacher queue that a plan made, so that a worker

@@ -10,8 +10,8 @@ import (
 // CheckRecipe checks what a recipe's own package leaves to others: the options
 // of verifiers and filters, and the teachers' parameters at every effort that
 // the recipe names. The error is a *[recipe.Error] at the place.
-func CheckRecipe(r *recipe.Recipe, lookup func(string) (string, bool)) error {
-	rt, err := newRuntime(r, &Sources{}, lookup)
+func CheckRecipe(r *recipe.Recipe) error {
+	rt, err := newRuntime(r, &Sources{})
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ type TeacherCount struct {
 }
 
 // NewCounter prepares counting for a recipe and its files.
-func NewCounter(r *recipe.Recipe, prompts [][]sources.File, recorded map[string][]sources.File, lookup func(string) (string, bool)) (*Counter, error) {
+func NewCounter(r *recipe.Recipe, prompts [][]sources.File, recorded map[string][]sources.File) (*Counter, error) {
 	files := &Sources{Recorded: map[string][]SourceFile{}}
 	for id, list := range recorded {
 		for _, f := range list {
@@ -38,7 +38,7 @@ func NewCounter(r *recipe.Recipe, prompts [][]sources.File, recorded map[string]
 			files.Recorded[id] = append(files.Recorded[id], p)
 		}
 	}
-	rt, err := newRuntime(r, files, lookup)
+	rt, err := newRuntime(r, files)
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package activities
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -19,7 +18,7 @@ import (
 // filters and merge.
 func judgedTask(t *testing.T, recipe string, task datasets.Task, answers ...string) *refinedTask {
 	t.Helper()
-	rt, err := newRuntime(parsed(t, recipe), &Sources{}, os.LookupEnv)
+	rt, err := newRuntime(parsed(t, recipe), &Sources{})
 	if err != nil {
 		t.Fatal(err)
 	}

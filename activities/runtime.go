@@ -80,10 +80,10 @@ type teacher struct {
 
 // newRuntime makes a recipe ready. The sources are needed for the identity of
 // recorded teachers. A fault of the recipe is a *[recipe.Error] at its place.
-func newRuntime(r *recipe.Recipe, files *Sources, lookup func(string) (string, bool)) (*runtime, error) {
+func newRuntime(r *recipe.Recipe, files *Sources) (*runtime, error) {
 	rt := &runtime{recipe: r, sources: files, teachers: map[string]*teacher{}, accept: r.Merge.Accept}
 	for i := range r.Teachers {
-		t := newTeacher(&r.Teachers[i], files, lookup)
+		t := newTeacher(&r.Teachers[i], files)
 		rt.teachers[t.spec.ID] = t
 	}
 	if err := rt.askLogprobs(); err != nil {
@@ -117,7 +117,7 @@ func newRuntime(r *recipe.Recipe, files *Sources, lookup func(string) (string, b
 	return rt, nil
 }
 
-func newTeacher(spec *recipe.Teacher, files *Sources, lookup func(string) (string, bool)) *teacher {
+func newTeacher(spec *recipe.Teacher, files *Sources) *teacher {
 	t := &teacher{spec: spec, builders: map[string]*teachers.Builder{}}
 	if p := spec.Price; p != nil {
 		t.price = &teachers.Price{Input: p.Input, Output: p.Output, AsOf: string(p.AsOf), Source: p.Source}
@@ -143,14 +143,6 @@ func newTeacher(spec *recipe.Teacher, files *Sources, lookup func(string) (strin
 			NoProgress: spec.Limits.NoProgress, Total: spec.Limits.Total,
 			MaxBytes: int64(spec.Limits.MaxBytes),
 		},
-	}
-	if name := spec.APIKeyEnv; name != "" {
-		t.config.Key = func() (string, error) {
-			if v, ok := lookup(name); ok && v != "" {
-				return v, nil
-			}
-			return "", fmt.Errorf("the variable %s, which api_key_env of teacher %s names, is not set on this worker", name, spec.ID)
-		}
 	}
 	return t
 }
@@ -271,7 +263,11 @@ func (a *Activities) loadRuntime(ctx context.Context, ref wire.BuildRef) (*runti
 	if err := json.Unmarshal(text, &files); err != nil {
 		return nil, fmt.Errorf("read the build's list of sources: %w", err)
 	}
-	return newRuntime(r, &files, a.Lookup)
+	rt, err := newRuntime(r, &files)
+	if err == nil {
+		rt.useKeys(a.keyring())
+	}
+	return rt, err
 }
 
 // planned loads the plan of a build and gives it with its runtime.
@@ -345,7 +341,7 @@ func (a *Activities) turnsOf(c *teachers.Client, t *teacher) *turns {
 // that ask the same teacher in the same way, so that its limits hold.
 func (a *Activities) client(t *teacher) (*teachers.Client, error) {
 	// Everything that the client is made from; a change gives another client.
-	id, err := json.Marshal([]any{t.spec.ID, t.endpoint, t.spec.BaseURL, t.spec.Model, t.spec.APIKeyEnv, t.spec.Headers, t.spec.Limits})
+	id, err := json.Marshal([]any{t.spec.ID, t.endpoint, t.spec.BaseURL, t.spec.Model, keyRef(t.spec), t.spec.Headers, t.spec.Limits})
 	if err != nil {
 		return nil, err
 	}

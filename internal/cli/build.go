@@ -83,7 +83,7 @@ func (a *app) readRecipe(path string) (*recipe.Recipe, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r, activities.CheckRecipe(r, a.lookup)
+	return r, activities.CheckRecipe(r)
 }
 
 // loadRecipe reads a recipe and checks also what depends on this machine.
@@ -96,7 +96,7 @@ func (a *app) loadRecipe(path string) (*recipe.Recipe, error) {
 		return nil, err
 	}
 	if !a.remoteTemporal() { // elsewhere the keys are the workers' business
-		if err := r.CheckEnv(a.lookup); err != nil {
+		if err := a.checkKeys(r); err != nil {
 			return nil, err
 		}
 	}

@@ -99,7 +99,7 @@ func (a *app) makePlan(ctx context.Context, r *recipe.Recipe) (*planReport, erro
 	if err != nil {
 		return nil, err
 	}
-	counter, err := activities.NewCounter(r, prompts, recorded, a.lookup)
+	counter, err := activities.NewCounter(r, prompts, recorded)
 	if err != nil {
 		return nil, err
 	}

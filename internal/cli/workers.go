@@ -75,7 +75,7 @@ func startWorkers(ctx context.Context, s *session, only []string) (*workers, err
 	w.answers = store
 	w.activities = &activities.Activities{
 		Bucket: s.bucket, Answers: store, Catalog: catalog.Open(s.bucket), TempDir: temp, Log: w.log,
-		Lookup: s.app.lookup, Remote: s.app.listRemote, Serve: w.serve, Stopping: w.stopping, Drain: drainLimit,
+		Lookup: s.app.lookup, Keys: s.app.keyring(s.remote), Remote: s.app.listRemote, Serve: w.serve, Stopping: w.stopping, Drain: drainLimit,
 		Trainers: s.trainers(),
 	}
 	w.pipeline = worker.New(s.temporal, wire.QueuePipeline, w.options(8))
