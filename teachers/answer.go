@@ -53,8 +53,9 @@ const (
 	FlagLogprobGap        = "logprob_gap"        // a logprob was null, a sentinel or no number; it stays null
 	FlagReasoningHidden   = "reasoning_hidden"   // some of the reasoning came encrypted; the raw response keeps it
 	FlagOtherBlocks       = "other_blocks"       // content blocks of other kinds came, such as a server's own tools; the raw response keeps them
-	FlagPromptTruncated   = "prompt_truncated"   // see PromptTruncated; set by whoever knows the prompt
-	FlagModelDrift        = "model_drift"        // another model answered; set by whoever knows what was asked
+	FlagPromptTruncated   = "prompt_truncated"   // see PromptSize.Truncated; set by whoever knows the prompt
+	FlagPromptInflated    = "prompt_inflated"    // see PromptSize.Inflated; set by whoever knows the prompt
+	FlagModelDrift        = "model_drift"        // see ModelDrifted; set by whoever knows what was asked
 )
 
 // An Answer is what a response says.

@@ -89,10 +89,14 @@ var wireCases = map[string]wireCase{
 		content: "The weather is <|tool_calls_section_begin|><|tool_call_begin|>functions.w:0<|tool_call_argument_begin|>{}<|tool_call_end|>"},
 	"prompt-truncated": {content: "four", usage: &chat.Usage{PromptTokens: 2050, CompletionTokens: 13},
 		check: func(t *testing.T, a *teachers.Answer) {
-			if !teachers.PromptTruncated(a.Usage, 8000*4) {
+			words := func(n int) teachers.PromptSize {
+				text := strings.Repeat("word ", n)
+				return teachers.PromptSize{Floor: teachers.FloorTokens(text), Bytes: int64(len(text)), Messages: 1}
+			}
+			if !words(8000).Truncated(a.Usage.PromptTokens) {
 				t.Error("a prompt of 8,000 tokens that was read as 2,050 is not called cut")
 			}
-			if teachers.PromptTruncated(a.Usage, 2050*5) {
+			if words(2050).Truncated(a.Usage.PromptTokens) {
 				t.Error("a prompt that was read whole is called cut")
 			}
 		}},

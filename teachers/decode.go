@@ -123,6 +123,8 @@ func (d *chatDecoder) object(data []byte, stream bool) (end int, err error) {
 			fingerprint = c.value
 		case "usage":
 			usage = c.value
+		case "timings", "x_groq", "prompt_eval_count", "eval_count":
+			d.usage.elsewhere(string(c.name), c.value)
 		case "error":
 			isError = isError || reportsError(c.value)
 		case "object":

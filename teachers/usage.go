@@ -9,6 +9,7 @@ import "github.com/stillhouse-data/stillhouse/internal/chat"
 type usageTally struct {
 	sent                                            bool
 	prompt, completion, total, cached, write, think int64
+	timed                                           timedTokens
 }
 
 func (t *usageTally) add(value []byte) {
@@ -59,6 +60,7 @@ func (t *usageTally) most(to *int64, value []byte) {
 // result is nil where no usage came: zero tokens for an answer mean that the
 // endpoint does not count, not that it was free.
 func (t *usageTally) result() *chat.Usage {
+	t.withTimed()
 	if !t.sent || t.prompt == 0 && t.completion == 0 {
 		return nil
 	}
@@ -71,19 +73,4 @@ func (t *usageTally) result() *chat.Usage {
 	u.CachedTokens = min(t.cached, t.prompt)
 	u.CacheWriteTokens = min(t.write, t.prompt-u.CachedTokens)
 	return u
-}
-
-// truncatedBytesPerToken is above what any tokenizer makes of real text (about
-// 4 in English, up to 8 in tables and code with long indents).
-const truncatedBytesPerToken = 10
-
-// truncatedMinBytes is the size below which a prompt is never called cut.
-const truncatedMinBytes = 4096
-
-// PromptTruncated tells whether an endpoint read far fewer tokens than a
-// prompt of that many bytes has: some servers cut a prompt that does not fit
-// and answer what is left (ollama/ollama#4967). Without usage it is false.
-func PromptTruncated(u *chat.Usage, promptBytes int) bool {
-	return u != nil && !u.Estimated && u.PromptTokens > 0 && promptBytes >= truncatedMinBytes &&
-		int64(promptBytes) > truncatedBytesPerToken*u.PromptTokens
 }
