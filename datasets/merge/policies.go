@@ -126,7 +126,7 @@ func (p *chooser) inTurn(accepted []*datasets.Candidate) []*datasets.Candidate {
 // distinct drops every answer that equals an earlier one of its teacher (or of
 // its task).
 func (p *chooser) distinct(ranked []*datasets.Candidate) []*datasets.Candidate {
-	if p.duplicates == DuplicatesKeep {
+	if p.duplicates == DuplicatesKeep || len(ranked) < 2 {
 		return ranked
 	}
 	seen := make(map[string]bool, len(ranked))

@@ -12,7 +12,8 @@ import (
 	"unsafe"
 
 	"github.com/parquet-go/parquet-go"
-	"github.com/parquet-go/parquet-go/compress/zstd"
+
+	"github.com/stillhouse-data/stillhouse/internal/pagezstd"
 )
 
 const (
@@ -79,14 +80,14 @@ func writerOptions[T any](options Options) ([]parquet.WriterOption, error) {
 	if err != nil {
 		return nil, fmt.Errorf("declare the features of %s: %w", schema.Name(), err)
 	}
-	level := zstd.SpeedDefault
+	codec := pagezstd.Default
 	if options.Passing {
-		level = zstd.SpeedFastest
+		codec = pagezstd.Fastest
 	}
 	config := []parquet.WriterOption{
 		schema,
 		&parquet.WriterConfig{CreatedBy: createdBy},
-		parquet.Compression(&zstd.Codec{Level: level}),
+		parquet.Compression(codec),
 		parquet.DataPageVersion(2),
 		parquet.DataPageStatistics(true),
 		parquet.DictionaryMaxBytes(dictionaryBytes),

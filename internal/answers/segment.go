@@ -16,7 +16,8 @@ import (
 	"time"
 
 	"github.com/parquet-go/parquet-go"
-	"github.com/parquet-go/parquet-go/compress/zstd"
+
+	"github.com/stillhouse-data/stillhouse/internal/pagezstd"
 )
 
 // This file is the second door to parquet-go, next to datasets/parquetio:
@@ -120,7 +121,7 @@ var writers = sync.Pool{New: func() any {
 	return parquet.NewGenericWriter[segmentRow](io.Discard,
 		// Small segments are merged soon and often, so speed is worth more than
 		// the last tenth of their size.
-		parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}),
+		parquet.Compression(pagezstd.Fastest),
 		parquet.PageBufferSize(pageBytes),
 		parquet.MaxRowsPerRowGroup(rowGroupRows),
 		parquet.DataPageStatistics(false),
@@ -363,24 +364,41 @@ func allNull(chunk parquet.ColumnChunk) bool {
 func readColumn(chunk parquet.ColumnChunk, column int, numbers []int64, first int64, values parquet.Row, stride int) (err error) {
 	pages := chunk.Pages()
 	defer func() { err = errors.Join(err, pages.Close()) }()
-	for i, n := range numbers {
-		if err := pages.SeekToRow(n - first); err != nil {
-			return fmt.Errorf("row %d: %w", n, err)
+	for i := 0; i < len(numbers); {
+		from := numbers[i] - first
+		if err := pages.SeekToRow(from); err != nil {
+			return fmt.Errorf("row %d: %w", numbers[i], err)
 		}
-		page, err := pages.ReadPage()
+		page, err := pages.ReadPage() // from that row to the page's end
 		if err != nil {
-			return fmt.Errorf("row %d: %w", n, noEOF(err))
+			return fmt.Errorf("row %d: %w", numbers[i], noEOF(err))
 		}
-		var v [1]parquet.Value
-		got, err := page.Values().ReadValues(v[:])
-		if got == 1 {
-			values[i*stride+column] = v[0].Clone()
+		// A page is unpacked once for all of its rows that are wanted.
+		end := i + 1
+		for end < len(numbers) && numbers[end]-first < from+page.NumRows() {
+			end++
+		}
+		for ; i < end && err == nil; i++ {
+			err = readValue(page, numbers[i]-first-from, &values[i*stride+column])
 		}
 		parquet.Release(page)
-		if got != 1 {
-			return fmt.Errorf("row %d: %w", n, noEOF(err))
+		if err != nil {
+			return fmt.Errorf("row %d: %w", numbers[i-1], noEOF(err))
 		}
 	}
+	return nil
+}
+
+// readValue reads the value of one row of a page of a flat column that is
+// never null.
+func readValue(page parquet.Page, row int64, to *parquet.Value) error {
+	one := page.Slice(row, row+1)
+	var v [1]parquet.Value
+	got, err := one.Values().ReadValues(v[:])
+	if got != 1 {
+		return noEOF(err)
+	}
+	*to = v[0].Clone()
 	return nil
 }
 
