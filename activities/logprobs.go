@@ -79,6 +79,9 @@ func (rt *runtime) logprobNotes() []string {
 	return out
 }
 
+// Notes tell, a sentence each, what the recipe asks for and will not get.
+func (c *Counter) Notes() []string { return c.rt.logprobNotes() }
+
 // params are the request parameters at an effort: the recipe's, over those that
 // ask for logprobs.
 func (t *teacher) params(effort string) map[string]any {

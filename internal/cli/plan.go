@@ -160,6 +160,7 @@ func describePlan(r *recipe.Recipe, plan *activities.Plan, c *activities.Counter
 	for i := range r.Teachers {
 		p.addTeacher(&r.Teachers[i], c.Teachers[r.Teachers[i].ID])
 	}
+	p.Warnings = append(p.Warnings, c.Notes()...)
 	if plan.Conflicts > 0 {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("%d duplicate row(s) have another gold answer than the row before; the first row's is used", plan.Conflicts))
 	}
