@@ -41,8 +41,8 @@ type Error struct {
 	Latency    time.Duration // how long it took to fail
 	Share      time.Duration // as in Reply
 	cause      error
-	final      bool // not to be asked again by this Ask, though it is temporary
-	sent       bool // the request had a connection, so that the endpoint may have read it
+	final      bool   // not to be asked again by this Ask, though it is temporary
+	sent       bool   // the request had a connection, so that the endpoint may have read it
 	reason     reason // what is used up, as a refusal says
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/stillhouse-data/stillhouse/internal/budget"
 	"github.com/stillhouse-data/stillhouse/internal/chat"
 )
 
@@ -20,8 +21,9 @@ type Purse interface {
 	// TryReserve reserves at once, or not at all.
 	TryReserve(micros int64) bool
 	// Reserve waits until the amount fits, because others have settled for less
-	// than they had reserved. It fails with an *Error of ClassBudget once nothing
-	// is under way and the amount still does not fit, and with ctx's error.
+	// than they had reserved. It fails once nothing is under way and the amount
+	// still does not fit ([budget.ErrOver]), with ctx's error, or because money
+	// cannot be accounted for here.
 	Reserve(ctx context.Context, micros int64) error
 	// Settle ends a reservation: reserved is what TryReserve or Reserve took,
 	// cost what was spent of it; 0 where nothing was sent. It is called once.
@@ -132,8 +134,10 @@ func (a *asking) unpaid(admit context.Context, err error) *Error {
 	case errors.As(err, &e):
 	case admit.Err() != nil:
 		e = a.client.cancelled(admit)
-	default:
+	case errors.Is(err, budget.ErrOver):
 		e = &Error{Class: ClassBudget, Excerpt: err.Error(), cause: err}
+	default:
+		e = &Error{Class: ClassCancelled, Excerpt: err.Error(), cause: err}
 	}
 	return e
 }
