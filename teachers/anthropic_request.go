@@ -255,6 +255,9 @@ func compactObject(text string) ([]byte, bool) {
 // tools makes declarations of the other protocol this one's; declarations in
 // this protocol's own form stay as they are.
 func (anthropic) tools(list []byte) ([]byte, error) {
+	if len(list) == 0 || list[0] != '[' {
+		return nil, errors.New("tools: want a list of declarations")
+	}
 	dst := []byte{'['}
 	l := walk(list)
 	for l.next() {
@@ -262,9 +265,6 @@ func (anthropic) tools(list []byte) ([]byte, error) {
 			return nil, fmt.Errorf("tools: a declaration is no object: %.40s", l.value)
 		}
 		dst = append(appendTool(dst, l.value), ',')
-	}
-	if l.err != nil || len(list) == 0 || list[0] != '[' {
-		return nil, errors.New("tools: want a list of declarations")
 	}
 	if len(dst) == 1 {
 		return append(dst, ']'), nil

@@ -90,7 +90,7 @@ func classOf(status int, w errorWords) string {
 		return false
 	}
 	quota := has("insufficient_quota", "exceeded your current quota", "credit balance", "insufficient balance",
-		"insufficient_balance", "billing details", "billing_hard_limit", "exceeded_current_quota", "payment required", "insufficient credits")
+		"insufficient_balance", "billing details", "billing_hard_limit", "exceeded_current_quota", "payment required", "insufficient credits", "billing_error")
 	switch {
 	case status == http.StatusPaymentRequired, quota && status >= 400 && status < 500:
 		return ClassQuota
@@ -120,7 +120,7 @@ func classOf(status int, w errorWords) string {
 			return ClassNotFound
 		}
 		if has("context length", "context_length", "context window", "maximum context", "token limit", "too many tokens",
-			"token length too long", "prompt is too long", "input is too long", "exceeds the model", "exceed_context_size") {
+			"token length too long", "prompt is too long", "input is too long", "exceeds the model", "exceed_context_size", "exceed context limit", "exceeded model token limit") {
 			return ClassContextOverflow
 		}
 		return ClassBadRequest

@@ -30,7 +30,7 @@ that editors complete it with, into DIR (default: the current folder). It never
 overwrites a file.
 
   openai     OpenAI, or any endpoint that speaks its protocol
-  anthropic  Anthropic, through its OpenAI-compatible endpoint
+  anthropic  Anthropic, or any endpoint that speaks its messages protocol
   ollama     models that Ollama serves on this machine
   vllm       a model that vLLM serves on this machine
   recorded   answers that you have already; nothing is asked
@@ -172,12 +172,9 @@ var starters = []starter{
 	},
 	{
 		name:   "anthropic",
-		about:  "The recipe asks Anthropic through its OpenAI-compatible endpoint, which gives no reasoning text.",
+		about:  "The recipe asks Anthropic. For answers with reasoning add thinking: {type: enabled, budget_tokens: 4096} to params, and raise max_tokens by as much.",
 		before: "export ANTHROPIC_API_KEY=…",
-		head: `# This version asks Anthropic through its OpenAI-compatible endpoint, hence
-# api: openai. That endpoint ignores seeds and gives no reasoning text.
-`,
-		teachers: `  - api: openai
+		teachers: `  - api: anthropic
     base_url: https://api.anthropic.com/v1
     model: claude-haiku-4-5
     api_key_env: ANTHROPIC_API_KEY    # the variable's name, never the key

@@ -1,5 +1,5 @@
 // Package teacherstest is a working fake endpoint for tests: a real HTTP server
-// on loopback that speaks chat completions, answers what a script says, fails
+// on loopback that speaks chat completions and messages, answers what a script says, fails
 // as a script says, and keeps the accounts on the server's side.
 //
 //	s := teacherstest.New(t, func(r teacherstest.Request) teacherstest.Reply {
@@ -113,6 +113,7 @@ func New(t testing.TB, script func(Request) Reply) *Server {
 	s := &Server{script: script, bodies: map[[32]byte]*account{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/chat/completions", s.chat)
+	mux.HandleFunc("POST /v1/messages", s.messages)
 	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `{"object":"list","data":[]}`)
 	})
@@ -168,6 +169,11 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
 		s.bill(acc)
 		return
 	}
+	s.holdBack(acc, reply)
+}
+
+// holdBack notes when a body may be asked again.
+func (s *Server) holdBack(acc *account, reply Reply) {
 	if reply.RetryAfter > 0 {
 		s.mu.Lock()
 		acc.notBefore = time.Now().Add(reply.RetryAfter)
@@ -248,13 +254,17 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, wire *wireRequest
 }
 
 func writeError(w http.ResponseWriter, reply Reply) {
+	retryAfterHeaders(w, reply)
 	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(reply.Status)
+	_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]any{"message": reply.Message, "type": reply.Type, "code": reply.Code}})
+}
+
+func retryAfterHeaders(w http.ResponseWriter, reply Reply) {
 	if reply.RetryAfter > 0 {
 		w.Header().Set("Retry-After-Ms", strconv.FormatInt(reply.RetryAfter.Milliseconds(), 10))
 		w.Header().Set("Retry-After", strconv.FormatInt(int64((reply.RetryAfter+time.Second-1)/time.Second), 10))
 	}
-	w.WriteHeader(reply.Status)
-	_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]any{"message": reply.Message, "type": reply.Type, "code": reply.Code}})
 }
 
 func writeWhole(w http.ResponseWriter, request Request, reply Reply) bool {
@@ -370,13 +380,18 @@ func toolCalls(calls []chat.ToolCall) []any {
 	return out
 }
 
-func usage(request Request, reply Reply) map[string]any {
-	u := reply.Usage
-	if u == nil {
-		think := int64(len(reply.Reasoning)+3) / 4
-		u = &chat.Usage{PromptTokens: int64(len(request.System)+len(request.Prompt)+3)/4 + 4,
-			CompletionTokens: max(int64(len(reply.Content)+3)/4+think, 1), ReasoningTokens: think}
+// tokensOf is the usage of a reply: the script's, or counted from the bytes.
+func tokensOf(request Request, reply Reply) *chat.Usage {
+	if reply.Usage != nil {
+		return reply.Usage
 	}
+	think := int64(len(reply.Reasoning)+3) / 4
+	return &chat.Usage{PromptTokens: int64(len(request.System)+len(request.Prompt)+3)/4 + 4,
+		CompletionTokens: max(int64(len(reply.Content)+3)/4+think, 1), ReasoningTokens: think}
+}
+
+func usage(request Request, reply Reply) map[string]any {
+	u := tokensOf(request, reply)
 	return map[string]any{
 		"prompt_tokens": u.PromptTokens, "completion_tokens": u.CompletionTokens, "total_tokens": u.PromptTokens + u.CompletionTokens,
 		"prompt_tokens_details":     map[string]any{"cached_tokens": u.CachedTokens},
