@@ -25,9 +25,9 @@ const (
 // client takes them, and so that its endpoint's context cache pays: of the asks
 // that begin alike the first goes alone, and those behind it wait until its
 // first text came, which is when the cache holds the beginning. Meanwhile the
-// asks behind them go first, so that no permit stays unused, and as soon as
-// their first is through, those that waited are next. They order asks; they
-// decide nothing else.
+// asks behind them go, so that no permit stays unused, and as soon as their
+// first is through, those that waited are next. Turns order asks; they decide
+// nothing else.
 type turns struct {
 	mu      sync.Mutex
 	entered uint64
@@ -36,6 +36,8 @@ type turns struct {
 	unsent  int
 	known   map[uint64]*prefix
 	sweepAt int
+	open    []*prefix // in the cache, with asks that wait for their turn
+	urgent  time.Time // no prefix of these has to be sent again before
 }
 
 // A prefix is a beginning that was sent before.
@@ -43,6 +45,8 @@ type prefix struct {
 	leader   *turn     // whose first text is waited for; nil: it is in the cache
 	at       time.Time // when it was sent last
 	failures int       // of its leaders
+	behind   turnHeap  // those that waited for it
+	opened   bool
 }
 
 // A turn is one ask's place.
@@ -52,11 +56,17 @@ type turn struct {
 	chain   chain
 	led     int // links from here on are led by it; len(chain): none
 	started chan struct{}
-	waiting []*turn
+	waiting []waiter
 	sentAt  time.Time
 	patient *time.Timer
 	state   turnState
 	leading bool
+}
+
+// A waiter waits for the first text of another turn, for a beginning's sake.
+type waiter struct {
+	turn   *turn
+	begins *prefix
 }
 
 type turnState byte
@@ -154,14 +164,17 @@ func (t *turn) leave(answered bool) {
 // admit lets asks go as far as the client takes more, with the lock held.
 func (q *turns) admit() {
 	for q.unsent < q.ahead && len(q.ready) > 0 {
-		t := heap.Pop(&q.ready).(*turn)
+		t := q.nextUrgent()
+		if t == nil {
+			t = heap.Pop(&q.ready).(*turn)
+		}
 		if t.state != turnQueued {
 			continue
 		}
-		if leader := q.leaderOf(t); leader != nil {
-			leader.waiting = append(leader.waiting, t)
-			if leader.state == turnSent {
-				leader.beginPatience()
+		if p := q.waitsFor(t); p != nil {
+			p.leader.waiting = append(p.leader.waiting, waiter{t, p})
+			if p.leader.state == turnSent {
+				p.leader.beginPatience()
 			}
 			continue
 		}
@@ -172,21 +185,59 @@ func (q *turns) admit() {
 	}
 }
 
-// leaderOf is the ask whose first text a turn waits for: that of the longest
-// beginning which both have. It is nil where that beginning is in the cache
-// already, or where nobody has sent any.
-func (q *turns) leaderOf(t *turn) *turn {
+// waitsFor is the beginning whose leader's first text a turn waits for: the
+// longest that both have. It is nil where that is in the cache already, or where
+// nobody has sent any.
+func (q *turns) waitsFor(t *turn) *prefix {
 	for i := len(t.chain) - 1; i >= 0; i-- {
 		p := q.known[t.chain[i]]
 		switch {
 		case p == nil:
 		case p.leader != nil:
-			return p.leader
+			return p
 		case time.Since(p.at) < cacheLife:
 			return nil
 		}
 	}
 	return nil
+}
+
+// nextUrgent is an ask that goes out of its turn because its beginning would
+// leave the cache before it is its turn: where answers take long, several
+// groups are open at once, and one ask of each now and then keeps all of them.
+func (q *turns) nextUrgent() *turn {
+	if len(q.open) == 0 {
+		return nil
+	}
+	now := time.Now()
+	if now.Before(q.urgent) {
+		return nil
+	}
+	var oldest *prefix
+	kept := q.open[:0]
+	for _, p := range q.open {
+		for len(p.behind) > 0 && p.behind[0].state != turnQueued {
+			heap.Pop(&p.behind)
+		}
+		age := now.Sub(p.at)
+		if p.opened = len(p.behind) > 0 && p.leader == nil && age < cacheLife; !p.opened {
+			p.behind = nil
+			continue
+		}
+		kept = append(kept, p)
+		if oldest == nil || p.at.Before(oldest.at) {
+			oldest = p
+		}
+	}
+	clear(q.open[len(kept):])
+	q.open = kept
+	if oldest == nil {
+		return nil
+	}
+	if q.urgent = oldest.at.Add(cacheLife / 2); now.Before(q.urgent) {
+		return nil
+	}
+	return heap.Pop(&oldest.behind).(*turn)
 }
 
 // lead makes the turn the first of every beginning that the cache does not hold.
@@ -250,9 +301,17 @@ func (t *turn) release() {
 		t.patient.Stop()
 		t.patient = nil
 	}
+	q := t.turns
 	for _, w := range t.waiting {
-		if w.state == turnQueued {
-			heap.Push(&t.turns.ready, w)
+		if w.turn.state != turnQueued {
+			continue
+		}
+		heap.Push(&q.ready, w.turn)
+		heap.Push(&w.begins.behind, w.turn)
+		if !w.begins.opened {
+			w.begins.opened = true
+			q.open = append(q.open, w.begins)
+			q.urgent = time.Time{}
 		}
 	}
 	t.waiting = nil
