@@ -27,6 +27,7 @@ type Request struct {
 	Images        []string // digests, in order
 	Sample        int
 	ParamsText    string // RFC 8785 JSON of the parameters asked, seed and cap included
+	Price         *Price // of its teacher; nil: not priced
 	Purse         Purse  // what its requests are paid from; nil: from no limited budget
 
 	transport []byte // members that go out but change nothing: `"user":"x",`
@@ -63,6 +64,7 @@ type Builder struct {
 	neverSeed                           bool
 	systemInParams, toolsInParams       bool
 	tools                               atomic.Pointer[canonicalTools]
+	price                               *Price
 }
 
 type canonicalTools struct {
@@ -89,7 +91,7 @@ func NewBuilder(c *Config, params map[string]any) (*Builder, error) {
 		return nil, fmt.Errorf("%s: %w", c.name(), err)
 	}
 	profile := c.profile()
-	b := &Builder{dialect: d, profile: profile, headers: answerHeaders(d, c.Headers), neverSeed: !profile.Seed}
+	b := &Builder{dialect: d, profile: profile, headers: answerHeaders(d, c.Headers), neverSeed: !profile.Seed, price: c.Price}
 	body := map[string][]byte{"model": chat.AppendString(nil, c.Model)}
 	asked := map[string][]byte{}
 	for _, name := range sortedKeys(params) {
@@ -190,7 +192,7 @@ func (b *Builder) Request(p *chat.Prompt, sample int) (*Request, error) {
 	if sample < 0 {
 		return nil, fmt.Errorf("sample %d: must not be negative", sample)
 	}
-	r := &Request{Cap: b.cap, CapField: b.capField, AnswerHeaders: b.headers, Sample: sample, transport: b.transport}
+	r := &Request{Cap: b.cap, CapField: b.capField, AnswerHeaders: b.headers, Sample: sample, transport: b.transport, Price: b.price}
 	seed, hasSeed := b.seedOf(sample)
 	if seed > maxExact || seed < -maxExact {
 		return nil, fmt.Errorf("sample %d: seed %d is beyond 2^53; choose a smaller params.seed", sample, seed)

@@ -178,7 +178,7 @@ func (c *Client) askAdmitted(ctx, admit context.Context, r *Request, t *turn, lo
 	if err != nil {
 		return nil, c.failed(err)
 	}
-	a := asking{client: c, body: body, request: r, turn: t, most: r.MostCost(c.config.Price), lost: lost}
+	a := asking{client: c, body: body, request: r, turn: t, most: r.MostCost(), lost: lost}
 	reply, err := a.run(ctx, admit)
 	if a.unkept != nil {
 		return nil, a.unkept

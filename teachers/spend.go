@@ -60,14 +60,14 @@ func (p *Price) Most(promptTokens, completionTokens int64) int64 {
 	return max(p.Cost(plain), p.Cost(cached), p.Cost(written), p.Cost(thought))
 }
 
-// MostCost is the most that one request can cost at a price, in micro-dollars.
-// It is 0 without a price. A request without a token cap has no such bound:
-// recipes with a budget refuse it.
-func (r *Request) MostCost(p *Price) int64 {
-	if p == nil {
+// MostCost is the most that one request can cost, in micro-dollars. It is 0
+// without a price. A request without a token cap has no such bound: recipes with
+// a budget refuse it.
+func (r *Request) MostCost() int64 {
+	if r.Price == nil {
 		return 0
 	}
-	return p.Most(r.MostPromptTokens(), r.Cap)
+	return r.Price.Most(r.MostPromptTokens(), r.Cap)
 }
 
 // Charge is what a request is charged to a budget once it is over, in
@@ -144,7 +144,7 @@ func (a *asking) unpaid(admit context.Context, err error) *Error {
 
 // settle ends the reservation of an attempt.
 func (a *asking) settle(reply *Reply, e *Error) {
-	a.charged = a.client.config.Price.Charge(a.most, reply, e)
+	a.charged = a.request.Price.Charge(a.most, reply, e)
 	if purse := a.request.Purse; purse != nil {
 		purse.Settle(a.most, a.charged)
 	}
