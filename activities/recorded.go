@@ -27,6 +27,10 @@ type recordedAnswer struct {
 	Finish           string          `json:"finish"`
 	Model            string          `json:"model,omitempty"`
 	CompletionTokens *int64          `json:"completion_tokens,omitempty"`
+	// Before are the turns of a trajectory before the answer itself.
+	Before []chat.Message `json:"before,omitempty"`
+	// Untrained: the training loss does not see the answer itself.
+	Untrained bool `json:"untrained,omitempty"`
 }
 
 // ImportRecorded brings a recorded teacher's answers into the answer store,
@@ -77,10 +81,9 @@ func (w *importWork) records(ctx context.Context, files []sources.File, mapper *
 		for _, f := range files {
 			for row, err := range sources.Rows(ctx, f, ReadOptions()) {
 				w.rows.Add(1)
-				var prompt chat.Prompt
-				var list []sources.RecordedAnswer
+				var list []sources.Recording
 				if err == nil {
-					prompt, list, err = mapper.Answers(row)
+					list, err = mapper.Answers(row)
 				}
 				var rowError *sources.RowError
 				if errors.As(err, &rowError) {
@@ -96,10 +99,12 @@ func (w *importWork) records(ctx context.Context, files []sources.File, mapper *
 					return
 				}
 				for i := range list {
-					rec, err := w.record(&prompt, &list[i])
-					if err != nil || rec != nil {
-						if !yield(rec, err) {
-							return
+					for j := range list[i].Answers {
+						rec, err := w.record(&list[i].Prompt, &list[i].Answers[j])
+						if err != nil || rec != nil {
+							if !yield(rec, err) {
+								return
+							}
 						}
 					}
 				}
@@ -122,7 +127,7 @@ func (w *importWork) record(prompt *chat.Prompt, r *sources.RecordedAnswer) (*an
 			ask = recordedAsk(w.teacher.endpoint, prompt, int(n))
 		}
 	}
-	raw, err := json.Marshal(recordedAnswer{r.Content, r.Reasoning, r.ToolCalls, r.Finish, r.Model, r.CompletionTokens})
+	raw, err := json.Marshal(recordedAnswer{r.Content, r.Reasoning, r.ToolCalls, r.Finish, r.Model, r.CompletionTokens, r.Before, !r.Train})
 	if err != nil {
 		return nil, err
 	}
@@ -142,16 +147,11 @@ func parse(rec *answers.Record) (*teachers.Answer, error) {
 		return nil, fmt.Errorf("recorded answer: %w", err)
 	}
 	answer := &teachers.Answer{
-		Message: chat.Message{Role: chat.RoleAssistant, Content: r.Content, ReasoningContent: r.Reasoning, ToolCalls: r.ToolCalls},
+		Before:  r.Before,
+		Message: chat.Message{Role: chat.RoleAssistant, Content: r.Content, ReasoningContent: r.Reasoning, ToolCalls: r.ToolCalls, Train: !r.Untrained},
 		Finish:  r.Finish, Model: r.Model,
 	}
-	if len(r.ToolCalls) > 0 {
-		valid := true
-		for _, c := range r.ToolCalls {
-			valid = valid && json.Valid([]byte(c.Arguments))
-		}
-		answer.ArgsValid = &valid
-	}
+	answer.ArgsValid = argsValid(answer)
 	if r.Reasoning != nil {
 		answer.ReasoningField = formatRecorded
 	}

@@ -233,8 +233,8 @@ func candidate(t *teacher, task *datasets.Task, ask *asked, rec *answers.Record)
 // answered fills in what an answer says.
 func answered(c *datasets.Candidate, t *teacher, ask *asked, rec *answers.Record, answer *teachers.Answer) {
 	message := answer.Message
-	message.Train = true
-	c.Messages = []chat.Message{message}
+	message.Train = message.Train || t.config != nil
+	c.Messages = append(slices.Clip(answer.Before), message)
 	c.FinishReason = &answer.Finish
 	c.ModelAnswered = optional(answer.Model)
 	c.ReasoningField = optional(answer.ReasoningField)

@@ -60,7 +60,10 @@ const (
 
 // An Answer is what a response says.
 type Answer struct {
-	Message     chat.Message
+	Message chat.Message
+	// Before are the turns between the prompt and the message, where a whole
+	// trajectory was recorded; an endpoint's answer has none.
+	Before      []chat.Message
 	Finish      string      // the finish reason as the endpoint spells it
 	Usage       *chat.Usage // nil: the endpoint sent none
 	Model       string      // the model that answered

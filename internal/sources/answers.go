@@ -33,43 +33,59 @@ func NewAnswerMapper(t *recipe.Teacher) (*AnswerMapper, error) {
 	}, nil
 }
 
-// Answers returns a row's prompt and the answers to it, in the order of their
-// samples: several where the field of the content is a list. Where the
-// messages end with the assistant's turn and no field names the content, that
-// turn is the answer. The error is a *[RowError].
-func (m *AnswerMapper) Answers(row Row) (chat.Prompt, []RecordedAnswer, error) {
-	prompt, answers, err := m.answers(row.Values)
+// Answers returns what a row records: the answers to its prompt, several where
+// the field of the content is a list. Where the messages end with the
+// assistant's turn and no field names the content, the row is a trajectory, and
+// what it records depends on where one takes its prompt to end: see
+// [trajectoryStarts]. The error is a *[RowError].
+func (m *AnswerMapper) Answers(row Row) ([]Recording, error) {
+	recordings, err := m.recordings(row.Values)
 	if err != nil {
-		return chat.Prompt{}, nil, &RowError{Where: row.Where, Reason: err.Error()}
+		return nil, &RowError{Where: row.Where, Reason: err.Error()}
 	}
-	return prompt, answers, nil
+	return recordings, nil
 }
 
-func (m *AnswerMapper) answers(values map[string]any) (chat.Prompt, []RecordedAnswer, error) {
-	prompt, err := m.prompt.read(values)
+func (m *AnswerMapper) recordings(values map[string]any) ([]Recording, error) {
+	prompt, fields, err := m.prompt.readTurns(values)
 	if err != nil {
-		return prompt, nil, err
-	}
-	var turn *chat.Message
-	if endsWithAnswer(prompt.Messages) {
-		last := len(prompt.Messages) - 1
-		turn, prompt.Messages = &prompt.Messages[last], prompt.Messages[:last]
-	}
-	if err := checkQuestion(prompt.Messages); err != nil {
-		return prompt, nil, err
+		return nil, err
 	}
 	common, err := m.common(values)
 	if err != nil {
-		return prompt, nil, err
+		return nil, err
 	}
-	answers, err := m.samples(values, turn, common)
-	if err != nil {
-		return prompt, nil, err
+	starts := []int{len(prompt.Messages)}
+	if endsWithAnswer(prompt.Messages) {
+		starts[0]--
+		if m.content.name == "" {
+			starts = trajectoryStarts(prompt.Messages)
+			if err := markTrained(prompt.Messages, fields); err != nil {
+				return nil, err
+			}
+		}
 	}
-	for i := range answers {
-		answers[i].Raw = answers[i].appendRaw(nil)
+	var out []Recording
+	for _, start := range starts {
+		r := Recording{Prompt: prompt}
+		r.Prompt.Messages = prompt.Messages[:start:start]
+		if fault := checkQuestion(r.Prompt.Messages); fault != nil {
+			err = fault
+			continue
+		}
+		turns := prompt.Messages[start:]
+		if r.Answers, err = m.samples(values, turns, common); err != nil {
+			return nil, err
+		}
+		for i := range r.Answers {
+			r.Answers[i].Raw = r.Answers[i].appendRaw(nil)
+		}
+		out = append(out, r)
 	}
-	return prompt, answers, nil
+	if len(out) == 0 {
+		return nil, err
+	}
+	return out, nil
 }
 
 // common is what all samples of a row share.
@@ -95,11 +111,14 @@ func (m *AnswerMapper) common(values map[string]any) (a RecordedAnswer, err erro
 	return a, nil
 }
 
-func (m *AnswerMapper) samples(values map[string]any, turn *chat.Message, a RecordedAnswer) ([]RecordedAnswer, error) {
+func (m *AnswerMapper) samples(values map[string]any, turns []chat.Message, a RecordedAnswer) ([]RecordedAnswer, error) {
+	a.Train = true
 	if m.content.name == "" {
-		if turn == nil {
+		if len(turns) == 0 {
 			return nil, errors.New("the messages end without the assistant's turn; the row holds no answer")
 		}
+		turn := &turns[len(turns)-1]
+		a.Before, a.Train = turns[:len(turns)-1:len(turns)-1], turn.Train
 		a.Content, a.Reasoning, a.ToolCalls = turn.Content, turn.ReasoningContent, turn.ToolCalls
 		if s, ok, err := m.reasoning.text(values); err != nil {
 			return nil, err

@@ -217,14 +217,14 @@ func TestAnswers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			prompt, answers, err := m.Answers(rowOf(t, tc.row))
+			recordings, err := m.Answers(rowOf(t, tc.row))
 			got := ""
 			if err != nil {
 				got = "! " + err.Error()
 			} else {
-				canon, _ := prompt.AppendCanonical(nil)
+				canon, _ := recordings[0].Prompt.AppendCanonical(nil)
 				got = string(canon)
-				for _, a := range answers {
+				for _, a := range recordings[0].Answers {
 					got += " " + string(a.Raw)
 				}
 			}
@@ -289,11 +289,12 @@ func TestGSM8K(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			prompt, answers, err := m.Answers(row)
-			if err != nil {
-				t.Fatal(err)
+			recordings, err := m.Answers(row)
+			if err != nil || len(recordings) != 1 {
+				t.Fatal(len(recordings), err)
 			}
-			id, _ := prompt.ID()
+			answers := recordings[0].Answers
+			id, _ := recordings[0].Prompt.ID()
 			if _, known := ids[id]; !known || len(answers) != 1 || *answers[0].Content == "" {
 				t.Errorf("%s: prompt %s is not among the problems, or %d answers", row.Where, id, len(answers))
 			}
@@ -374,10 +375,12 @@ func FuzzItems(f *testing.F) {
 		}
 		am, err := NewAnswerMapper(&recipe.Teacher{Fields: recipe.AnswerFields{Messages: "messages", Content: field}})
 		if err == nil {
-			_, answers, _ := am.Answers(Row{Where: "x:1", Values: values})
-			for _, a := range answers {
-				if _, err := parseJSON(string(a.Raw)); err != nil {
-					t.Fatalf("raw %q: %v", a.Raw, err)
+			recordings, _ := am.Answers(Row{Where: "x:1", Values: values})
+			for _, r := range recordings {
+				for _, a := range r.Answers {
+					if _, err := parseJSON(string(a.Raw)); err != nil {
+						t.Fatalf("raw %q: %v", a.Raw, err)
+					}
 				}
 			}
 		}

@@ -15,44 +15,45 @@ var roles = []string{chat.RoleSystem, chat.RoleUser, chat.RoleAssistant, chat.Ro
 const maxMessages = 10_000
 
 // conversation reads a list of messages, or its JSON text. The system text, if
-// the first message holds one, comes back apart.
-func conversation(v any) (system string, messages []chat.Message, err error) {
+// the first message holds one, comes back apart; fields are those
+// of each of the others.
+func conversation(v any) (system string, messages []chat.Message, fields []map[string]any, err error) {
 	if s, ok := v.(string); ok {
 		if v, err = parseJSON(s); err != nil {
-			return "", nil, fmt.Errorf("messages are no JSON: %w", err)
+			return "", nil, nil, fmt.Errorf("messages are no JSON: %w", err)
 		}
 	}
 	list, ok := v.([]any)
 	if !ok {
-		return "", nil, fmt.Errorf("messages are %s, want a list of {role, content}", kindOf(v))
+		return "", nil, nil, fmt.Errorf("messages are %s, want a list of {role, content}", kindOf(v))
 	}
 	if len(list) > maxMessages {
-		return "", nil, fmt.Errorf("more than %d messages", maxMessages)
+		return "", nil, nil, fmt.Errorf("more than %d messages", maxMessages)
 	}
 	for i := range list {
-		m, err := message(list[i])
+		one, ok := list[i].(map[string]any)
+		if !ok {
+			return "", nil, nil, fmt.Errorf("message %d: is %s, want {role, content}", i+1, kindOf(list[i]))
+		}
+		m, err := message(one)
 		if err != nil {
-			return "", nil, fmt.Errorf("message %d: %w", i+1, err)
+			return "", nil, nil, fmt.Errorf("message %d: %w", i+1, err)
 		}
 		if m.Role != chat.RoleSystem {
-			messages = append(messages, m)
+			messages, fields = append(messages, m), append(fields, one)
 			continue
 		}
 		if i > 0 {
-			return "", nil, fmt.Errorf("message %d: a system message must be the first", i+1)
+			return "", nil, nil, fmt.Errorf("message %d: a system message must be the first", i+1)
 		}
 		if m.Content != nil {
 			system = *m.Content
 		}
 	}
-	return system, messages, nil
+	return system, messages, fields, nil
 }
 
-func message(v any) (chat.Message, error) {
-	fields, ok := v.(map[string]any)
-	if !ok {
-		return chat.Message{}, fmt.Errorf("is %s, want {role, content}", kindOf(v))
-	}
+func message(fields map[string]any) (chat.Message, error) {
 	m := chat.Message{}
 	role, ok := fields["role"].(string)
 	if !ok || !slices.Contains(roles, role) {

@@ -43,36 +43,42 @@ func newPromptReader(prompt, messages, text, system, systemField string) (prompt
 // read returns the prompt with all messages of the row. An answer that ends
 // the conversation is still among them.
 func (p *promptReader) read(values map[string]any) (chat.Prompt, error) {
-	out := chat.Prompt{System: p.system}
+	out, _, err := p.readTurns(values)
+	return out, err
+}
+
+// readTurns is read with the fields of each message as the row has them.
+func (p *promptReader) readTurns(values map[string]any) (out chat.Prompt, fields []map[string]any, err error) {
+	out = chat.Prompt{System: p.system}
 	if s, ok, err := p.systemField.text(values); err != nil {
-		return out, err
+		return out, nil, err
 	} else if ok {
 		out.System = s
 	}
 	v, isText, err := p.source(values)
 	if err != nil {
-		return out, err
+		return out, nil, err
 	}
 	if isText {
 		text := v.(string)
 		if strings.TrimSpace(text) == "" {
-			return out, errors.New("the prompt is empty")
+			return out, nil, errors.New("the prompt is empty")
 		}
 		out.Messages = []chat.Message{{Role: chat.RoleUser, Content: &text}}
-		return out, nil
+		return out, []map[string]any{nil}, nil
 	}
-	system, messages, err := conversation(v)
+	system, messages, fields, err := conversation(v)
 	if err != nil {
-		return out, err
+		return out, nil, err
 	}
 	if system != "" && out.System != "" {
-		return out, errors.New("the messages have a system text and the recipe names another; keep one of the two")
+		return out, nil, errors.New("the messages have a system text and the recipe names another; keep one of the two")
 	}
 	if system != "" {
 		out.System = system
 	}
 	out.Messages = messages
-	return out, nil
+	return out, fields, nil
 }
 
 // source returns the text or the conversation that the prompt is made of.

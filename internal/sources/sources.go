@@ -86,8 +86,19 @@ type Item struct {
 	Where  string
 }
 
+// A Recording is the recorded answers to one prompt.
+type Recording struct {
+	Prompt  chat.Prompt
+	Answers []RecordedAnswer // in the order of their samples
+}
+
 // A RecordedAnswer is one answer of a recorded teacher.
 type RecordedAnswer struct {
+	// Before are the turns of a trajectory between the prompt and the answer
+	// itself: the assistant's own, the results of its tools, and what a user
+	// said meanwhile. Each says whether the training loss sees it.
+	Before           []chat.Message
+	Train            bool // whether the training loss sees the answer itself
 	Content          *string
 	Reasoning        *string
 	ToolCalls        []chat.ToolCall
