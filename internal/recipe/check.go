@@ -41,6 +41,7 @@ func (c *checker) run() {
 	c.filters()
 	c.merge()
 	c.gates()
+	c.budget()
 	c.splits()
 	if c.r.Handoff != nil && c.r.Student == nil {
 		c.fault("handoff", "there is no student to train", "add student: {model: …}")

@@ -13,7 +13,6 @@ import (
 var notYet = []struct {
 	path, value, instead string
 }{
-	{"ask.budget", "", "remove it and set gates.max_cost_usd, which keeps a build that cost more from being published"},
 	{"ask.route.rules", "", "write route: domain and give the teachers serves"},
 	{"ask.samples.min", "", "write a plain number, such as samples: 4"},
 	{"ask.samples.max", "", "write a plain number, such as samples: 4"},

@@ -170,8 +170,12 @@ type Samples struct {
 
 // A Budget is a hard limit on what a build spends.
 type Budget struct {
-	// US dollars.
+	// US dollars of a build, with the earlier runs that it goes on from.
 	USD float64 `yaml:"usd" min:"0" required:"true"`
+	// US dollars of single teachers, by id, within usd.
+	Teachers map[string]float64 `yaml:"teachers" min:"0"`
+	// US dollars of all builds of the dataset within a calendar month (UTC).
+	Month *float64 `yaml:"month" min:"0"`
 }
 
 // A Check is one verifier with its options.
