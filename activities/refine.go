@@ -12,7 +12,6 @@ import (
 	"github.com/stillhouse-data/stillhouse/datasets/merge"
 	"github.com/stillhouse-data/stillhouse/datasets/verify"
 	"github.com/stillhouse-data/stillhouse/internal/answers"
-	"github.com/stillhouse-data/stillhouse/internal/chat"
 	"github.com/stillhouse-data/stillhouse/internal/recipe"
 	"github.com/stillhouse-data/stillhouse/internal/wire"
 	"github.com/stillhouse-data/stillhouse/teachers"
