@@ -24,6 +24,7 @@ import (
 	"github.com/stillhouse-data/stillhouse/internal/objstore"
 	"github.com/stillhouse-data/stillhouse/internal/secrets"
 	"github.com/stillhouse-data/stillhouse/internal/sources"
+	"github.com/stillhouse-data/stillhouse/internal/wallet"
 	"github.com/stillhouse-data/stillhouse/internal/wire"
 	"github.com/stillhouse-data/stillhouse/teachers"
 )
@@ -50,6 +51,9 @@ type Activities struct {
 	Stopping <-chan struct{}
 	// Drain is how long answers in flight are waited for; default 10 s.
 	Drain time.Duration
+	// Wallets hold what this worker has borrowed of budgets; nil: it builds
+	// nothing that has one.
+	Wallets *wallet.Wallets
 	// Trainers starts trainings; see handoff.go.
 	Trainers Trainers
 
@@ -75,6 +79,7 @@ func (a *Activities) RegisterPipeline(r Registry) {
 		wire.ActivityRefine:  a.RefineShard,
 		wire.ActivitySeal:    a.Seal,
 		wire.ActivityAbandon: a.AbandonBuild,
+		wire.ActivityBudget:  a.OpenBudget,
 		wire.ActivityPrepare: a.PrepareHandOff,
 		wire.ActivityLaunch:  a.LaunchTraining,
 		wire.ActivityFollow:  a.FollowTraining,

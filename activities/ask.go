@@ -39,6 +39,8 @@ type askWork struct {
 	teacher *teacher
 	client  *teachers.Client
 	health  *health
+	rt      *runtime
+	purse   teachers.Purse // nil: nothing limits what is spent
 
 	mu     sync.Mutex
 	total  int
@@ -52,6 +54,11 @@ func (w *askWork) detail() any {
 	if w.client != nil {
 		beat.Waiting = w.client.State().Why
 	}
+	if w.purse != nil {
+		if why := w.a.Wallets.Why(w.in.Dataset, w.in.Teacher); why != "" {
+			beat.Waiting = why
+		}
+	}
 	if trouble := w.health.trouble(); trouble != "" {
 		beat.Waiting = trouble
 	}
@@ -63,6 +70,7 @@ func (w *askWork) run(ctx context.Context) (*wire.AskOutput, error) {
 	if err != nil {
 		return nil, err
 	}
+	w.rt = rt
 	t := rt.teachers[w.in.Teacher]
 	if t == nil {
 		return nil, invalidRecipe("teacher %s is not in the recipe", w.in.Teacher)
@@ -221,8 +229,13 @@ func (w *askWork) fly(ctx context.Context, t *teacher, begin func(*flight)) erro
 	if err != nil {
 		return err
 	}
+	purse, done, err := w.a.purse(w.in.BuildRef, w.rt, t.spec.ID)
+	if err != nil {
+		return err
+	}
+	defer done()
 	w.mu.Lock()
-	w.teacher, w.client = t, client
+	w.teacher, w.client, w.purse = t, client, purse
 	w.mu.Unlock()
 
 	// admit ends when no new ask may be sent; the flight ends some seconds later,
@@ -302,8 +315,11 @@ func (w *askWork) askOne(admit, flight context.Context, ask *asked) error {
 	}
 	flight = teachers.WithTrace(flight, &teachers.Trace{Sent: ask.turn.sent, FirstText: ask.turn.firstText})
 	started := time.Now()
-	err := w.client.AskAndKeep(flight, admit, ask.request, func(reply *teachers.Reply) error {
-		return w.keep(flight, ask, reply)
+	ask.told = 0
+	ask.request.Purse = w.purse
+	err := w.client.AskKeeping(flight, admit, ask.request, teachers.Keeper{
+		Answer: func(reply *teachers.Reply) error { return w.keep(flight, ask, reply) },
+		Lost:   func(e *teachers.Error) error { return w.lose(flight, ask, e) },
 	})
 	var failure *teachers.Error
 	switch {
@@ -312,8 +328,14 @@ func (w *askWork) askOne(admit, flight context.Context, ask *asked) error {
 		return nil
 	case !errors.As(err, &failure):
 		return fmt.Errorf("ask teacher %s: %w", w.teacher.spec.ID, err)
+	case failure.Class == teachers.ClassCancelled && admit.Err() == nil && flight.Err() == nil:
+		// Nobody ended it: this worker cannot account for what it would spend.
+		return errors.Join(fmt.Errorf("ask teacher %s: %w", w.teacher.spec.ID, failure), w.dropped(flight, ask, failure))
 	case failure.Class == teachers.ClassCancelled:
-		return nil
+		return w.dropped(flight, ask, failure)
+	case failure.Class == teachers.ClassBudget:
+		w.health.overBudget(failure)
+		return w.dropped(flight, ask, failure)
 	}
 	return w.keepFailure(flight, ask, failure, started)
 }
@@ -334,6 +356,10 @@ func (w *askWork) keep(ctx context.Context, ask *asked, reply *teachers.Reply) e
 	if perr != nil {
 		rec.ErrorClass, rec.ErrorText = teachers.ClassMalformed, bounded(perr.Error())
 	}
+	var err error
+	if rec.Ledger, err = ask.answerLedger(reply); err != nil {
+		return err
+	}
 	if err := w.a.Answers.Append(context.WithoutCancel(ctx), rec); err != nil {
 		return fmt.Errorf("keep an answer of teacher %s: %w", w.teacher.spec.ID, err)
 	}
@@ -344,7 +370,7 @@ func (w *askWork) keep(ctx context.Context, ask *asked, reply *teachers.Reply) e
 		return nil
 	}
 	w.health.succeeded()
-	usage := usageOf(answer, ask.request.Body, len(reply.Raw))
+	usage := usageOf(answer, reply.Headers, &ask.task.Prompt)
 	w.counts.New++
 	w.counts.PromptTokens += usage.PromptTokens
 	w.counts.CachedTokens += usage.CachedTokens
@@ -352,7 +378,7 @@ func (w *askWork) keep(ctx context.Context, ask *asked, reply *teachers.Reply) e
 	if w.teacher.price == nil {
 		w.counts.Unpriced++
 	} else {
-		w.counts.CostMicros += w.teacher.price.Cost(usage)
+		w.counts.CostMicros += w.teacher.price.CostOf(teachers.Bill{Usage: usage, Share: reply.Share})
 	}
 	return nil
 }
@@ -368,11 +394,10 @@ func (w *askWork) keepFailure(ctx context.Context, ask *asked, failure *teachers
 	w.counts.Failed++
 	w.mu.Unlock()
 
-	rec := &answers.Record{
-		Ask: ask.ask, Teacher: w.teacher.spec.ID, Model: w.teacher.spec.Model,
-		Raw: failure.Partial, Status: failure.Status, Started: started,
-		Latency: time.Since(started), Attempts: int32(max(teachers.Requests(failure.Attempts), 1)),
-		ErrorClass: failure.Class, ErrorText: bounded(failure.Error()),
+	w.charge(ask, failure)
+	rec, err := w.failureRecord(ask, failure)
+	if err != nil {
+		return err
 	}
 	if err := w.a.Answers.Append(context.WithoutCancel(ctx), rec); err != nil {
 		return fmt.Errorf("keep a failure of teacher %s: %w", w.teacher.spec.ID, err)

@@ -15,6 +15,11 @@ func CheckRecipe(r *recipe.Recipe) error {
 	if err != nil {
 		return err
 	}
+	if r.Ask.Budget != nil {
+		if err := CheckBudget(r, lookup); err != nil {
+			return err
+		}
+	}
 	for i := range r.Teachers {
 		spec := &r.Teachers[i]
 		t := rt.teachers[spec.ID]

@@ -79,8 +79,13 @@ func (a *Activities) plan(ctx context.Context, ref wire.BuildRef, beat func(stri
 	if _, err := objstore.CreateOrSame(ctx, a.Bucket, key, text); err != nil {
 		return nil, fmt.Errorf("write the plan: %w", err)
 	}
+	limited, err := a.openBudget(ctx, ref, rt, plan)
+	if err != nil {
+		return nil, err
+	}
 	out := &wire.PlanOutput{
-		Key: key, Tasks: plan.Tasks, Prompts: plan.Prompts, Duplicates: plan.Duplicates,
+		Budget: limited,
+		Key:    key, Tasks: plan.Tasks, Prompts: plan.Prompts, Duplicates: plan.Duplicates,
 		BadRows: plan.BadRows, Shards: len(plan.Shards),
 	}
 	for i := range rt.recipe.Teachers {

@@ -84,6 +84,10 @@ func (b *build) setup(ctx workflow.Context) error {
 	}); err != nil {
 		return err
 	}
+	if err := workflow.SetUpdateHandlerWithOptions(ctx, wire.UpdateBudget, b.setBudget,
+		workflow.UpdateHandlerOptions{Validator: b.checkBudget}); err != nil {
+		return err
+	}
 	return workflow.SetUpdateHandlerWithOptions(ctx, wire.UpdateConcurrency, b.setConcurrency,
 		workflow.UpdateHandlerOptions{Validator: b.checkConcurrency})
 }
@@ -107,6 +111,7 @@ func (b *build) run(ctx workflow.Context) (*wire.BuildOutput, error) {
 	if err != nil {
 		return nil, b.end(ctx, err)
 	}
+	b.closeBudget(ctx, b.complete())
 	b.enter(ctx, wire.PhaseDone)
 	return out, nil
 }
@@ -319,6 +324,7 @@ func (b *build) end(ctx workflow.Context, err error) error {
 		}
 	}
 	b.awaitStreams(ctx)
+	b.closeBudget(ctx, false)
 	state := "failed"
 	if temporal.IsCanceledError(err) {
 		state = "cancelled"

@@ -24,6 +24,7 @@ func Register(r Registry) {
 	r.RegisterWorkflowWithOptions(Build, workflow.RegisterOptions{Name: wire.WorkflowBuild})
 	r.RegisterWorkflowWithOptions(TeacherStream, workflow.RegisterOptions{Name: wire.WorkflowTeacherStream})
 	r.RegisterWorkflowWithOptions(ScheduledBuild, workflow.RegisterOptions{Name: wire.WorkflowScheduled})
+	r.RegisterWorkflowWithOptions(Budget, workflow.RegisterOptions{Name: wire.WorkflowBudget})
 	r.RegisterWorkflowWithOptions(EndpointLimits, workflow.RegisterOptions{Name: wire.WorkflowLimits})
 	r.RegisterWorkflowWithOptions(HandOff, workflow.RegisterOptions{Name: wire.WorkflowHandOff})
 }

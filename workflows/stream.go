@@ -111,6 +111,9 @@ func (s *stream) listen(ctx workflow.Context) {
 			s.halt()
 			s.batches, s.halt = workflow.WithCancel(ctx)
 		}
+		if c.BudgetMicros > 0 {
+			s.spend(ctx, c.BudgetMicros)
+		}
 		s.paused = c.Paused
 		if c.Concurrency > 0 {
 			s.in.Concurrency = min(c.Concurrency, maxWindow)

@@ -428,9 +428,8 @@ type Status struct {
 	Lost  int64     `json:"lost,omitempty"` // of what is spent: what was under way when a worker died
 }
 
-// Status is how the book stands.
-func (b *Book) Status(now time.Time) Status {
-	b.turn(now)
+// Status is how the book stood when it was written last.
+func (b *Book) Status() Status {
 	s := Status{Open: b.Period != 0, Lines: b.Lines(), Lost: b.Lost}
 	if s.Open {
 		s.Since = time.Unix(0, b.Period).UTC()

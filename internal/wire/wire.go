@@ -121,6 +121,9 @@ type BuildRef struct {
 	// Preview is how many tasks go through all stages without being published;
 	// 0 is a build.
 	Preview int `json:"preview,omitempty"`
+	// BudgetMicros is what the build may spend, in micro-dollars, instead of what
+	// its recipe says; 0: as the recipe says.
+	BudgetMicros int64 `json:"budget_micros,omitempty"`
 }
 
 // BuildInput starts a Build. Carry is set when a build continues as new.
@@ -158,6 +161,8 @@ type PlanOutput struct {
 	BadRows    int64         `json:"bad_rows"`
 	Shards     int           `json:"shards"`
 	Teachers   []TeacherPlan `json:"teachers"`
+	// Budget tells that the build spends from a budget.
+	Budget bool `json:"budget,omitempty"`
 }
 
 // ImportInput brings the answers of a recorded teacher into the answer store.
@@ -246,6 +251,8 @@ type StreamReport struct {
 type Control struct {
 	Paused      bool `json:"paused"`
 	Concurrency int  `json:"concurrency,omitempty"` // batches in flight; 0: as planned
+	// BudgetMicros is the limit of batches that begin from now on; 0: as it was.
+	BudgetMicros int64 `json:"budget_micros,omitempty"`
 }
 
 // PauseRequest pauses a build.
