@@ -161,25 +161,7 @@ func parse(rec *answers.Record) (*teachers.Answer, error) {
 	return answer, nil
 }
 
-// usageOf is the answer's usage, or an estimate from its bytes where the
-// endpoint sent none.
-func usageOf(answer *teachers.Answer, request []byte, raw int) chat.Usage {
-	if answer.Usage != nil {
-		return *answer.Usage
-	}
-	n := 0
-	if c := answer.Message.Content; c != nil {
-		n += len(*c)
-	}
-	if r := answer.Message.ReasoningContent; r != nil {
-		n += len(*r)
-	}
-	for _, call := range answer.Message.ToolCalls {
-		n += len(call.Name) + len(call.Arguments)
-	}
-	return chat.Usage{
-		PromptTokens:     teachers.EstimateTokens(len(request)),
-		CompletionTokens: teachers.EstimateTokens(min(n, raw)),
-		Estimated:        true,
-	}
+// usageOf is the answer's usage, or an estimate where the endpoint sent none.
+func usageOf(answer *teachers.Answer, headers map[string]string, prompt *chat.Prompt) chat.Usage {
+	return teachers.FillUsage(answer, headers, func() int64 { return promptTokens(prompt) })
 }

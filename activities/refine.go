@@ -38,6 +38,7 @@ type refinedTask struct {
 	Status     string               `json:"status"`
 	Candidates []datasets.Candidate `json:"candidates"`
 	Fresh      []bool               `json:"fresh"` // by candidate: bought since the build started
+	Paid       []payment            `json:"paid"`  // by candidate: what its requests cost
 
 	logprobs []*datasets.LogprobRow // by candidate, where they are asked for
 }
@@ -90,8 +91,9 @@ func (a *Activities) refineShard(ctx context.Context, in wire.RefineInput) (*wir
 		return nil, err
 	}
 	defer logprobs.discard()
+	look := a.historyAsOf(time.Now())
 	for chunk := range slices.Chunk(tasks, rt.refineChunk(len(tasks[0].Route)*plan.Samples)) {
-		refined, err := a.refine(ctx, rt, plan.Samples, in.Started, chunk)
+		refined, err := rt.refine(ctx, look, plan.Samples, in.Started, chunk)
 		if err != nil {
 			return nil, err
 		}
@@ -139,8 +141,19 @@ func tally(counts *wire.RefineCounts, t *refinedTask) {
 	}
 }
 
+// A history finds all that was paid for some asks.
+type history func(ctx context.Context, asks []answers.Ask) ([]answers.History, error)
+
+// historyAsOf is the store's history of whatever was indexed by then.
+func (a *Activities) historyAsOf(then time.Time) history {
+	return func(ctx context.Context, asks []answers.Ask) ([]answers.History, error) {
+		return a.Answers.History(ctx, then, asks)
+	}
+}
+
 // refine makes, judges and merges the candidates of some tasks of one cell.
-func (a *Activities) refine(ctx context.Context, rt *runtime, samples int, since time.Time, tasks []datasets.Task) ([]refinedTask, error) {
+// What was bought since the given time is fresh.
+func (rt *runtime) refine(ctx context.Context, look history, samples int, since time.Time, tasks []datasets.Task) ([]refinedTask, error) {
 	out := make([]refinedTask, len(tasks))
 	for i := range tasks {
 		out[i] = refinedTask{Task: tasks[i], Status: datasets.StatusUnanswered}
@@ -165,15 +178,21 @@ func (a *Activities) refine(ctx context.Context, rt *runtime, samples int, since
 			for i := range part {
 				keys[i] = part[i].ask
 			}
-			records, err := a.Answers.Lookup(ctx, keys)
+			found, err := look(ctx, keys)
 			if err != nil {
 				return nil, fmt.Errorf("look up the answers of teacher %s: %w", id, err)
 			}
 			for i := range part {
 				task := &out[(start+i)/samples]
-				task.Candidates = append(task.Candidates, candidate(t, &task.Task, &part[i], records[i]))
+				rec := found[i].Record
+				task.Candidates = append(task.Candidates, candidate(t, &task.Task, &part[i], rec))
 				rt.takeLogprobs(t, task, &part[i])
-				task.Fresh = append(task.Fresh, records[i] != nil && !records[i].Started.Before(since))
+				task.Fresh = append(task.Fresh, rec != nil && !rec.Started.Before(since))
+				paid, err := paymentOf(t, &task.Candidates[len(task.Candidates)-1], &part[i], &found[i])
+				if err != nil {
+					return nil, fmt.Errorf("read what teacher %s was paid: %w", id, err)
+				}
+				task.Paid = append(task.Paid, paid)
 			}
 		}
 	}
@@ -212,14 +231,20 @@ func candidate(t *teacher, task *datasets.Task, ask *asked, rec *answers.Record)
 	if rec.Format != formatRecorded {
 		c.LatencyMS = millis(rec.Latency.Milliseconds())
 	}
-	if !rec.Complete {
-		c.Error, c.ErrorText = &rec.ErrorClass, optional(rec.ErrorText)
-		return c
+	if rec.Raw != nil && t.config != nil {
+		c.Parser = &parserVersion
 	}
-	answer, err := parse(rec)
-	if err != nil {
-		class, text := teachers.ClassMalformed, bounded(err.Error())
-		c.Error, c.ErrorText = &class, &text
+	answer := revived(rec)
+	switch {
+	case rec.Complete:
+		var err error
+		if answer, err = parse(rec); err != nil {
+			class, text := teachers.ClassMalformed, bounded(err.Error())
+			c.Error, c.ErrorText = &class, &text
+			return c
+		}
+	case answer == nil:
+		c.Error, c.ErrorText = &rec.ErrorClass, optional(rec.ErrorText)
 		return c
 	}
 	if rec.TTFT > 0 {
@@ -238,26 +263,51 @@ func answered(c *datasets.Candidate, t *teacher, ask *asked, rec *answers.Record
 	c.ModelAnswered = optional(answer.Model)
 	c.ReasoningField = optional(answer.ReasoningField)
 	c.ArgsValid = answer.ArgsValid
-	c.Flags = answer.Flags
+	c.Fingerprint = optional(answer.Fingerprint)
+	c.Flags = flagsOf(t, ask, answer)
 	ask.logprobs = answer.Logprobs
-	if t.config == nil && answer.Usage == nil {
-		return
-	}
-	var request []byte
-	if ask.request != nil {
-		request = ask.request.Body
-	}
-	usage := usageOf(answer, request, len(rec.Raw))
-	c.CompletionTokens, c.UsageEstimated = &usage.CompletionTokens, usage.Estimated
 	if t.config == nil {
+		if answer.Usage != nil {
+			c.CompletionTokens = &answer.Usage.CompletionTokens
+		}
 		return
 	}
+	usage := usageOf(answer, rec.Headers, &ask.task.Prompt)
 	c.PromptTokens, c.CachedTokens = &usage.PromptTokens, &usage.CachedTokens
 	c.CacheWriteTokens, c.ReasoningTokens = &usage.CacheWriteTokens, &usage.ReasoningTokens
-	if t.price != nil {
-		cost, id := t.price.Cost(usage), t.price.ID()
-		c.CostMicros, c.PriceID = &cost, &id
+	c.CompletionTokens, c.UsageEstimated = &usage.CompletionTokens, usage.Estimated
+	ledger, err := answers.ReadLedger(rec.Ledger)
+	if err != nil {
+		ledger = &answers.Ledger{} // paymentOf ends the refining with this error
 	}
+	c.CostMicros, c.PriceID, c.PriceAsOf = t.cost(usage, rec, ledger)
+}
+
+// parserVersion is what candidates point to.
+var parserVersion = teachers.ParserVersion
+
+// flagsOf adds what only who knows the prompt and the recipe can see.
+func flagsOf(t *teacher, ask *asked, answer *teachers.Answer) []string {
+	if t.config == nil {
+		return answer.Flags
+	}
+	flags := slices.Clip(answer.Flags)
+	if teachers.ModelDrifted(t.spec.Model, answer.Model, nil) {
+		flags = append(flags, teachers.FlagModelDrift)
+	}
+	if u := answer.Usage; u != nil && u.PromptTokens > 0 {
+		size := ask.size()
+		if size.Truncated(u.PromptTokens) {
+			flags = append(flags, teachers.FlagPromptTruncated)
+		}
+		if size.Inflated(u.PromptTokens) {
+			flags = append(flags, teachers.FlagPromptInflated)
+		}
+	}
+	if len(flags) > len(answer.Flags) {
+		slices.Sort(flags)
+	}
+	return flags
 }
 
 // judge gives a task's candidates their verdicts and reject reasons, and

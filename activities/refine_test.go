@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/stillhouse-data/stillhouse/datasets"
@@ -287,7 +288,7 @@ func TestRefineInPieces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := w.a.refine(context.Background(), rt, plan.Samples, r.started, tasks)
+	all, err := rt.refine(context.Background(), w.a.historyAsOf(time.Now()), plan.Samples, r.started, tasks)
 	if err != nil {
 		t.Fatal(err)
 	}

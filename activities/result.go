@@ -21,7 +21,9 @@ type BuildResult struct {
 	Rejected      map[string]int64         `json:"rejected" jsonschema:"description=candidates by reject reason; one with two reasons counts twice"` // by reason
 	Rows          map[string]int64         `json:"rows" jsonschema:"description=rows by split"`                                                      // by split
 	Teachers      map[string]TeacherResult `json:"teachers"`
-	CostUSD       float64                  `json:"cost_usd" jsonschema:"description=spent by this build"`                                 // spent by this build
+	CostUSD       float64                  `json:"cost_usd" jsonschema:"description=spent by this build"`                                                                                                              // spent by this build
+	FailedCostUSD float64                  `json:"failed_cost_usd,omitempty" jsonschema:"description=of cost_usd: for requests that brought no answer but may be charged; estimated where the endpoint did not count"` // of CostUSD
+	Attempts      int64                    `json:"attempts,omitempty" jsonschema:"description=requests that this build sent"`
 	UnpricedAsks  int64                    `json:"unpriced_asks" jsonschema:"description=answers of this build whose price is not known"` // answers of this build whose price is not known
 	DurationS     float64                  `json:"duration_s"`
 	Unchanged     bool                     `json:"unchanged" jsonschema:"description=nothing differed from the version that was there: nothing was published"` // version is the one that was there
@@ -40,6 +42,8 @@ type TeacherResult struct {
 	CompletionTokens int64   `json:"completion_tokens"`
 	ReasoningTokens  int64   `json:"reasoning_tokens"`
 	CostUSD          float64 `json:"cost_usd"`
+	Attempts         int64   `json:"attempts,omitempty" jsonschema:"description=requests that were sent for these asks"`
+	FailedCostUSD    float64 `json:"failed_cost_usd,omitempty" jsonschema:"description=what requests that brought no answer may have cost besides"`
 
 	micros int64
 }

@@ -71,6 +71,7 @@ type teacher struct {
 	config   *teachers.Config
 	endpoint string // identity, 32 hex digits
 	price    *teachers.Price
+	priceID  string         // of price
 	logprobs map[string]any // parameters that ask for logprobs, where the recipe wants them
 	gives    bool           // logprobs
 
@@ -127,6 +128,8 @@ func newTeacher(spec *recipe.Teacher, files *Sources) *teacher {
 		if p.CacheWrite != nil {
 			t.price.CacheWrite = *p.CacheWrite
 		}
+		t.price.BatchDiscount, t.price.GPUHour = p.BatchDiscount, p.GPUHour
+		t.priceID = t.price.ID()
 	}
 	if spec.API == recipe.APIRecorded {
 		t.endpoint = teachers.EndpointIdentity(spec.API, "", recordedIdentity(spec, files))
@@ -169,6 +172,7 @@ type asked struct {
 	task    *datasets.Task
 	claim   *claim // while a batch has it in hand
 	turn    *turn  // among all that the teacher is asked
+	told    int    // attempts that records tell of already
 
 	logprobs *teachers.Logprobs // of its answer, while it is refined
 }

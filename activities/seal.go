@@ -42,7 +42,7 @@ type seal struct {
 	plan   *Plan
 	result BuildResult
 	report *report.Aggregator
-	spent  int64 // micro-dollars
+	paid   *accounts
 	// stopped is the class of failure of the teachers that were given up.
 	stopped map[string]string
 	passed  map[string][2]int64
@@ -87,6 +87,7 @@ func (s *seal) begin() {
 		Rejected: map[string]int64{}, Rows: map[string]int64{}, Teachers: map[string]TeacherResult{},
 	}
 	s.passed, s.stopped = map[string][2]int64{}, map[string]string{}
+	s.paid = newAccounts(s.in.Started.UnixMicro())
 	var infos []report.TeacherInfo
 	for i := range s.rt.recipe.Teachers {
 		t := &s.rt.recipe.Teachers[i]
@@ -151,6 +152,9 @@ func (s *seal) write(ctx context.Context, dir string) (*tables, error) {
 		for i := range r.Candidates {
 			s.report.Add(&r.Candidates[i])
 		}
+		if err := s.paid.add(&r, t.attempts.add); err != nil {
+			return nil, errors.Join(err, t.close())
+		}
 		if err := t.add(&r); err != nil {
 			return nil, errors.Join(err, t.close())
 		}
@@ -200,8 +204,6 @@ func (s *seal) tally(r *refinedTask) {
 				s.result.AnswersNew++
 				if c.CostMicros == nil {
 					s.result.UnpricedAsks++
-				} else {
-					s.spent += *c.CostMicros
 				}
 			} else {
 				s.result.AnswersReused++
@@ -249,9 +251,14 @@ func number(n *int64) int64 {
 func (s *seal) count(t *tables) {
 	for id, tr := range s.result.Teachers {
 		tr.CostUSD = float64(tr.micros) / microsPerUSD
+		if account := s.paid.teachers[id]; account != nil {
+			tr.Attempts, tr.FailedCostUSD = account.attempts, float64(account.lost)/microsPerUSD
+		}
 		s.result.Teachers[id] = tr
 	}
-	s.result.CostUSD = float64(s.spent) / microsPerUSD
+	s.result.CostUSD = float64(s.paid.spent) / microsPerUSD
+	s.result.FailedCostUSD = float64(s.paid.lost) / microsPerUSD
+	s.result.Attempts = s.paid.attempts
 	s.result.Rows["train"] = t.train.rows
 	s.result.Rows["test"] = t.test.rows
 	s.result.DurationS = time.Since(s.in.Started).Seconds()
@@ -304,7 +311,7 @@ func (s *seal) manifest(files []catalog.FileRef, reports []string) catalog.Manif
 	m := catalog.Manifest{
 		Dataset: s.in.Dataset, BuildID: s.in.BuildID, Files: files, Rejected: s.result.Rejected,
 		Recipe: recipeKey(s.in.RecipeDigest), RecipeDigest: s.in.RecipeDigest, Reports: reports,
-		Tool: "stillhouse " + version.Get().Version, CostMicros: s.spent, Unpriced: s.result.UnpricedAsks,
+		Tool: "stillhouse " + version.Get().Version, CostMicros: s.paid.spent, LostMicros: s.paid.lost, Unpriced: s.result.UnpricedAsks,
 		DurationMS: time.Since(s.in.Started).Milliseconds(),
 		Counts: catalog.Counts{
 			Prompts: s.plan.Prompts, Tasks: s.plan.Tasks, Duplicates: s.plan.Duplicates, Asks: s.result.Asks,
@@ -325,7 +332,7 @@ func (s *seal) manifest(files []catalog.FileRef, reports []string) catalog.Manif
 }
 
 func (s *seal) manifestTeacher(t *recipe.Teacher) catalog.ManifestTeacher {
-	tr := s.result.Teachers[t.ID]
+	tr, account := s.result.Teachers[t.ID], s.paid.of(t.ID)
 	params := map[string]any{}
 	if len(t.Params) > 0 {
 		params["params"] = t.Params
@@ -339,7 +346,7 @@ func (s *seal) manifestTeacher(t *recipe.Teacher) catalog.ManifestTeacher {
 		Counts: catalog.TeacherCounts{
 			Asks: tr.Asks, Answers: tr.Answers, Accepted: tr.Accepted, PromptTokens: tr.PromptTokens,
 			CachedTokens: tr.CachedTokens, CompletionTokens: tr.CompletionTokens, ReasoningTokens: tr.ReasoningTokens,
-			CostMicros: tr.micros,
+			CostMicros: tr.micros, Attempts: account.attempts, FailedAttempts: account.failed, LostMicros: account.lost, Flags: account.flags,
 		},
 	}
 	if text, err := json.Marshal(params); err == nil && len(params) > 0 {

@@ -113,6 +113,7 @@ type tables struct {
 	train, test *tableWriter[datasets.Row]
 	prompts     *tableWriter[datasets.PromptRow]
 	candidates  *tableWriter[datasets.Candidate]
+	attempts    *tableWriter[datasets.Attempt]
 	logprobs    *tableWriter[datasets.LogprobRow] // nil where the recipe asks for none
 }
 
@@ -122,12 +123,13 @@ func newTables(dir string) *tables {
 		test:       newTable[datasets.Row](dir, datasets.TableTest, datasets.TableTest),
 		prompts:    newTable[datasets.PromptRow](dir, datasets.TablePrompts, "all"),
 		candidates: newTable[datasets.Candidate](dir, datasets.TableCandidates, "all"),
+		attempts:   newTable[datasets.Attempt](dir, datasets.TableAttempts, "all"),
 	}
 }
 
 // all lists the tables in the order of a manifest.
 func (t *tables) all() []table {
-	list := []table{t.train, t.test, t.prompts, t.candidates}
+	list := []table{t.train, t.test, t.prompts, t.candidates, t.attempts}
 	if t.logprobs != nil {
 		list = append(list, t.logprobs)
 	}

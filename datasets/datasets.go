@@ -22,6 +22,7 @@ const (
 	TablePairs      = "pairs"
 	TableCandidates = "candidates"
 	TablePrompts    = "prompts"
+	TableAttempts   = "attempts"
 )
 
 // Verdicts. A candidate that no verifier applies to has none (nil).
@@ -107,6 +108,7 @@ type Candidate struct {
 	Teacher          string         `json:"teacher" parquet:"teacher,dict"`
 	ModelAsked       string         `json:"model_asked" parquet:"model_asked,dict"`
 	ModelAnswered    *string        `json:"model_answered,omitempty" parquet:"model_answered,optional,dict"`
+	Fingerprint      *string        `json:"system_fingerprint,omitempty" parquet:"system_fingerprint,optional,dict"` // of the backend that answered, as the endpoint calls it
 	AskID            string         `json:"ask_id" parquet:"ask_id"`
 	SampleIndex      int32          `json:"sample_index" parquet:"sample_index"`
 	ParamsAsked      string         `json:"params_asked" parquet:"params_asked,dict"`                            // JSON text
@@ -127,8 +129,9 @@ type Candidate struct {
 	UsageEstimated   bool           `json:"usage_estimated" parquet:"usage_estimated"`
 	CostMicros       *int64         `json:"cost_micros,omitempty" parquet:"cost_micros,optional"` // millionths of a US dollar; null: not priced
 	PriceID          *string        `json:"price_id,omitempty" parquet:"price_id,optional,dict"`
-	LatencyMS        *int64         `json:"latency_ms,omitempty" parquet:"latency_ms,optional"` // request sent to answer whole
-	TTFTMS           *int64         `json:"ttft_ms,omitempty" parquet:"ttft_ms,optional"`       // request sent to first token
+	PriceAsOf        *string        `json:"price_as_of,omitempty" parquet:"price_as_of,optional,dict"` // day of the price list
+	LatencyMS        *int64         `json:"latency_ms,omitempty" parquet:"latency_ms,optional"`        // request sent to answer whole
+	TTFTMS           *int64         `json:"ttft_ms,omitempty" parquet:"ttft_ms,optional"`              // request sent to first token
 	Attempts         int32          `json:"attempts" parquet:"attempts"`
 	Flags            []string       `json:"flags,omitempty" parquet:"flags,list"`
 	Verdict          *string        `json:"verdict,omitempty" parquet:"verdict,optional,dict"` // of all verifiers that applied; see Combine
@@ -143,6 +146,7 @@ type Candidate struct {
 	RejectReasons    []string       `json:"reject_reasons,omitempty" parquet:"reject_reasons,list"`
 	Meta             *string        `json:"meta,omitempty" parquet:"meta,optional,zstd"`       // JSON text
 	Licence          *string        `json:"licence,omitempty" parquet:"licence,optional,dict"` // the teacher's terms
+	Parser           *string        `json:"parser,omitempty" parquet:"parser,optional,dict"`   // version of the parser that read the answer
 }
 
 // Answer is the last message if the candidate has an answer, else nil.

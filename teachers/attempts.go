@@ -102,6 +102,15 @@ func (a *asking) told(e *Error) error {
 	return a.lost(&told)
 }
 
+// MayBeBilled tells whether an endpoint may charge for a request that failed
+// with this status; 0 is no response.
+func MayBeBilled(status int, sent bool) bool {
+	return (&Error{Status: status, sent: sent}).MayBeBilled()
+}
+
+// Sent tells whether the request that failed left this machine.
+func (e *Error) Sent() bool { return e.sent }
+
 // notSent is the error of an ask that was not sent because of an earlier one's
 // failure.
 func (e *Error) notSent() *Error {

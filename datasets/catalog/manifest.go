@@ -43,10 +43,11 @@ type Manifest struct {
 	Recipe       string            `json:"recipe,omitempty"` // key of the recipe
 	RecipeDigest string            `json:"recipe_digest"`    // hex SHA-256 of the recipe file
 	Sources      []Source          `json:"sources"`
-	Reports      []string          `json:"reports"` // keys
-	Tool         string            `json:"tool"`    // name and version of the program
-	CostMicros   int64             `json:"cost_micros"`
-	Unpriced     int64             `json:"unpriced_asks"` // asks whose price is not known
+	Reports      []string          `json:"reports"`                      // keys
+	Tool         string            `json:"tool"`                         // name and version of the program
+	CostMicros   int64             `json:"cost_micros"`                  // spent by the build
+	LostMicros   int64             `json:"failed_cost_micros,omitempty"` // of them, on requests that brought no answer
+	Unpriced     int64             `json:"unpriced_asks"`                // asks whose price is not known
 	DurationMS   int64             `json:"duration_ms,omitempty"`
 	// Notes are what whoever published the version wants kept with it.
 	Notes map[string]string `json:"notes,omitempty"`
@@ -109,8 +110,16 @@ type TeacherCounts struct {
 	CachedTokens     int64 `json:"cached_tokens"`
 	CompletionTokens int64 `json:"completion_tokens"`
 	ReasoningTokens  int64 `json:"reasoning_tokens"`
-	CostMicros       int64 `json:"cost_micros"`
+	CostMicros       int64 `json:"cost_micros"` // of the answers
 	Unpriced         int64 `json:"unpriced_asks"`
+
+	// Requests that were sent for these asks, those of them that brought no
+	// answer, and what these may have cost.
+	Attempts       int64 `json:"attempts,omitempty"`
+	FailedAttempts int64 `json:"failed_attempts,omitempty"`
+	LostMicros     int64 `json:"failed_cost_micros,omitempty"`
+	// Flags counts candidates by flag, such as model_drift.
+	Flags map[string]int64 `json:"flags,omitempty"`
 }
 
 // A Source is a prompt file that the build read.

@@ -39,6 +39,7 @@ func Tables() []Table {
 		{datasets.TablePairs, Fingerprint[datasets.Pair](), Columns[datasets.Pair]()},
 		{datasets.TableCandidates, Fingerprint[datasets.Candidate](), Columns[datasets.Candidate]()},
 		{datasets.TablePrompts, Fingerprint[datasets.PromptRow](), Columns[datasets.PromptRow]()},
+		{datasets.TableAttempts, Fingerprint[datasets.Attempt](), Columns[datasets.Attempt]()},
 		{datasets.TableLogprobs, Fingerprint[datasets.LogprobRow](), Columns[datasets.LogprobRow]()},
 	}
 }

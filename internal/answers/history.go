@@ -50,6 +50,35 @@ func (s *Store) History(ctx context.Context, since time.Time, asks []Ask) ([]His
 	return s.Reader.History(ctx, since, asks)
 }
 
+// States of an ask.
+const (
+	Unasked = iota // nothing is known of the ask
+	Failed         // there is a failure and no answer
+	Served         // an answer serves it
+)
+
+// States tells, for each ask, whether an answer serves it or a failure is known
+// of it. Like [Store.Answered] it reads no answers.
+func (s *Store) States(ctx context.Context, asks []Ask) ([]int, error) {
+	if err := s.flushKeys(ctx, asks); err != nil {
+		return nil, fmt.Errorf("look up answers: %w", err)
+	}
+	hits, err := s.findFresh(ctx, asks)
+	if err != nil {
+		return nil, fmt.Errorf("look up answers: %w", err)
+	}
+	states := make([]int, len(asks))
+	for i := range hits {
+		switch {
+		case hits[i].served:
+			states[i] = Served
+		case hits[i].failed:
+			states[i] = Failed
+		}
+	}
+	return states, nil
+}
+
 // histories reads the records of the rows that were found for each ask.
 func (r *Reader) histories(ctx context.Context, asks []Ask, all [][]hit) ([]History, error) {
 	var flatAsks []Ask

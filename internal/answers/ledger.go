@@ -17,6 +17,9 @@ type Ledger struct {
 	Earlier []Run `json:"earlier,omitempty"`
 	// Unsent: the request never left, as when nobody listens at the address.
 	Unsent bool `json:"unsent,omitempty"`
+	// None: the record tells of no request of its own, as where an earlier ask
+	// had shown that the teacher's key is refused.
+	None bool `json:"none,omitempty"`
 	// ShareUS is the endpoint's time that the request took up: its own share
 	// of every microsecond in which others were in flight beside it. 0: it was
 	// not measured.
@@ -57,7 +60,7 @@ func (s Sent) Latency() time.Duration { return time.Duration(s[1]) * time.Millis
 
 // Text is the ledger as a record holds it: "" where it says nothing.
 func (l *Ledger) Text() (string, error) {
-	if l == nil || len(l.Earlier) == 0 && !l.Unsent && l.ShareUS == 0 && l.Batch == "" {
+	if l == nil || len(l.Earlier) == 0 && !l.Unsent && !l.None && l.ShareUS == 0 && l.Batch == "" {
 		return "", nil
 	}
 	text, err := json.Marshal(l)
