@@ -63,6 +63,7 @@ type Reply struct {
 	Reasoning      string
 	ReasoningField string // default reasoning_content
 	ToolCalls      []chat.ToolCall
+	Logprobs       []Token     // sent where the request asks for them
 	Finish         string      // default stop
 	Usage          *chat.Usage // default: counted from the bytes
 	NoUsage        bool
@@ -141,6 +142,7 @@ type wireRequest struct {
 		Role    string          `json:"role"`
 		Content json.RawMessage `json:"content"`
 	} `json:"messages"`
+	logprobsWanted
 	StreamOptions struct {
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options"`
@@ -310,6 +312,9 @@ func writeStream(w http.ResponseWriter, r *http.Request, wire *wireRequest, requ
 	}
 	if len(reply.ToolCalls) > 0 {
 		delta("tool_calls", toolCalls(reply.ToolCalls))
+	}
+	if more := wire.members(reply.Logprobs); more != "" {
+		send(`{"index":0,"delta":{},"finish_reason":null`+more+`}`, "")
 	}
 	if reply.Fault != NoFault {
 		return false
