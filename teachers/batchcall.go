@@ -75,10 +75,7 @@ func (b *BatchClient) send(parent context.Context, c *batchCall, take func(io.Re
 	if failure != nil {
 		return failure
 	}
-	secrets := cl.secrets
-	if key != "" {
-		secrets = append(secrets[:len(secrets):len(secrets)], key)
-	}
+	secrets := cl.hidden(key)
 	ctx, guard, stop := b.guard(parent, c.long)
 	defer stop()
 	if len(query) > 0 {
@@ -114,7 +111,11 @@ func (b *BatchClient) send(parent context.Context, c *batchCall, take func(io.Re
 	defer response.Body.Close()
 	guard()
 	if response.StatusCode < 200 || response.StatusCode > 299 {
-		return cl.refused(response, secrets)
+		e := cl.refused(response, secrets)
+		if e.Status == http.StatusUnauthorized && cl.config.Renew != nil && cl.config.Renew(key) {
+			e.Class = ClassServer // the key was rotated; the next try has the new one
+		}
+		return e
 	}
 	e := take(&guardedReader{response.Body, guard}, secrets)
 	if e != nil && e.Class == ClassNetwork {

@@ -13,6 +13,9 @@ import (
 // for and may be sent again.
 const ClassExpired = "expired"
 
+// ClassMismatch is an answer from another model than was asked.
+const ClassMismatch = "model_mismatch"
+
 // A BatchRow is one line of a file of results. Its slices are good until the
 // next line is read.
 type BatchRow struct {
@@ -42,10 +45,8 @@ const maxRowOverhead = 1 << 20
 // cut is ErrCutLine, after all rows before it. An error of each ends reading.
 func (b *BatchClient) Read(r io.Reader, each func(*BatchRow) error) error {
 	_, format := b.client.dialect.formats()
-	secrets := b.client.secrets
-	if key, e := b.client.key(); e == nil && key != "" {
-		secrets = append(secrets[:len(secrets):len(secrets)], key)
-	}
+	key, _ := b.client.key() // without one there is none to hide
+	secrets := b.client.hidden(key)
 	return readBatch(b.form, format, r, b.client.limits.MaxBytes+maxRowOverhead, func(row *BatchRow) error {
 		if row.Failure != nil {
 			row.Failure.Excerpt = secrets.excerpt(row.Failure.Excerpt)

@@ -49,7 +49,7 @@ type Error struct {
 // Temporary tells whether asking again later can bring an answer.
 func (e *Error) Temporary() bool {
 	switch e.Class {
-	case ClassAuth, ClassQuota, ClassBadRequest, ClassContextOverflow, ClassNotFound, ClassTooLarge:
+	case ClassAuth, ClassQuota, ClassBadRequest, ClassContextOverflow, ClassNotFound, ClassMismatch, ClassTooLarge:
 		return false
 	}
 	return true

@@ -150,6 +150,8 @@ type TeacherPlan struct {
 	Batches  int    `json:"batches,omitempty"`
 	Window   int    `json:"window,omitempty"` // batches in flight at once
 	Recorded bool   `json:"recorded,omitempty"`
+	// Batch is set for a teacher that is asked through a batch API.
+	Batch *BatchPlan `json:"batch,omitempty"`
 }
 
 // PlanOutput sums up a plan; the plan itself is in the store at Key.
@@ -191,6 +193,8 @@ type StreamInput struct {
 	Concurrency int            `json:"concurrency,omitempty"`
 	Imported    *ImportOutput  `json:"imported,omitempty"`
 	Stopped     *TeacherFailed `json:"stopped,omitempty"`
+	// Carry is how a batch stream stands.
+	Carry *BatchCarry `json:"carry,omitempty"`
 }
 
 // AskCounts counts asks and what they cost. Its keys are short because a build
@@ -245,12 +249,17 @@ type StreamReport struct {
 	Failure string         `json:"failure,omitempty"` // the stream itself failed
 	// FailureType is the application error's, "" for any other.
 	FailureType string `json:"failure_type,omitempty"`
+	// Waiting says what a batch stream waits for.
+	Waiting string `json:"waiting,omitempty"`
 }
 
 // Control tells a stream to pause, go on, or change its window.
 type Control struct {
 	Paused      bool `json:"paused"`
 	Concurrency int  `json:"concurrency,omitempty"` // batches in flight; 0: as planned
+	// CancelBatches makes a batch stream that is cancelled cancel its batches at
+	// the endpoint too.
+	CancelBatches bool `json:"cancel_batches,omitempty"`
 	// BudgetMicros is the limit of batches that begin from now on; 0: as it was.
 	BudgetMicros int64 `json:"budget_micros,omitempty"`
 }
