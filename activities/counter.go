@@ -16,7 +16,8 @@ type Counter struct {
 	Answered func(ctx context.Context, asks []answers.Ask) ([]bool, error)
 	Teachers map[string]TeacherCount
 
-	rt *runtime
+	rt   *runtime
+	last map[string][]byte // body asked last, by teacher and effort
 }
 
 // A TeacherCount is what one teacher would be asked.
@@ -24,6 +25,10 @@ type TeacherCount struct {
 	Asks, Answered int64
 	PromptBytes    int64 // of the asks that are not answered
 	Caps           int64 // sum of their token caps; -1 where one has none
+	// CachedBytes are those of PromptBytes with which the ask before began too, in
+	// the order in which they are asked: an endpoint with a context cache has read
+	// them already.
+	CachedBytes int64
 }
 
 // NewCounter prepares counting for a recipe and its files.
@@ -42,7 +47,7 @@ func NewCounter(r *recipe.Recipe, prompts [][]sources.File, recorded map[string]
 	if err != nil {
 		return nil, err
 	}
-	return &Counter{Teachers: map[string]TeacherCount{}, rt: rt}, nil
+	return &Counter{Teachers: map[string]TeacherCount{}, rt: rt, last: map[string][]byte{}}, nil
 }
 
 // Count adds the asks of some tasks of one cell.
@@ -72,10 +77,28 @@ func (c *Counter) Count(ctx context.Context, tasks []datasets.Task) error {
 		n := c.Teachers[id]
 		for i := range all {
 			n.add(&all[i], known[i])
+			if !known[i] && all[i].request != nil {
+				n.CachedBytes += c.cached(id, &all[i])
+			}
 		}
 		c.Teachers[id] = n
 	}
 	return nil
+}
+
+// cached counts the bytes that an ask begins with like the one before it.
+func (c *Counter) cached(teacher string, a *asked) int64 {
+	key := teacher + "\x00" + a.task.Effort
+	before, body := c.last[key], a.request.Body
+	c.last[key] = body
+	n := 0
+	for n < min(len(before), len(body)) && before[n] == body[n] {
+		n++
+	}
+	if n < prefixLeast {
+		return 0
+	}
+	return int64(n)
 }
 
 func (n *TeacherCount) add(a *asked, known bool) {

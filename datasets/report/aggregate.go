@@ -245,6 +245,10 @@ func (t *tally) figures(priced bool) Figures {
 		EstimatedUsage: t.estimated, UnpricedAsks: t.unpriced,
 		LatencyP50MS: t.latency.quantile(50), LatencyP95MS: t.latency.quantile(95),
 	}
+	if t.prompt > 0 {
+		share := float64(t.cached) / float64(t.prompt)
+		f.CachedShare = &share
+	}
 	if t.judged() > 0 {
 		all := t.judgedAsks
 		if all == 0 { // a cell, not a sum of cells

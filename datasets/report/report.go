@@ -69,11 +69,12 @@ type Figures struct {
 	Accepted int64 `json:"accepted"`
 	Selected int64 `json:"selected" jsonschema:"description=rows in train or test"`
 
-	PromptTokens     int64 `json:"prompt_tokens"`
-	CachedTokens     int64 `json:"cached_tokens" jsonschema:"description=of prompt_tokens"`
-	CompletionTokens int64 `json:"completion_tokens" jsonschema:"description=reasoning included"`
-	ReasoningTokens  int64 `json:"reasoning_tokens" jsonschema:"description=of completion_tokens"`
-	EstimatedUsage   int64 `json:"estimated_usage" jsonschema:"description=answers whose tokens we estimated because the endpoint sent no count"`
+	PromptTokens     int64    `json:"prompt_tokens"`
+	CachedTokens     int64    `json:"cached_tokens" jsonschema:"description=of prompt_tokens"`
+	CachedShare      *float64 `json:"cached_share,omitempty" jsonschema:"description=cached_tokens/prompt_tokens: what the endpoint's context cache paid for; absent where no prompt tokens are known"`
+	CompletionTokens int64    `json:"completion_tokens" jsonschema:"description=reasoning included"`
+	ReasoningTokens  int64    `json:"reasoning_tokens" jsonschema:"description=of completion_tokens"`
+	EstimatedUsage   int64    `json:"estimated_usage" jsonschema:"description=answers whose tokens we estimated because the endpoint sent no count"`
 
 	CostUSD            *float64 `json:"cost_usd" jsonschema:"nullable,description=all spend: failed and rejected answers too; null where nothing is priced"`
 	CostPerAcceptedUSD *float64 `json:"cost_per_accepted_usd" jsonschema:"nullable,description=cost_usd/accepted; null where an answer is not priced or none is accepted"`

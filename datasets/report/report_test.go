@@ -95,7 +95,7 @@ func TestReportCounts(t *testing.T) {
 	want := Figures{
 		Asks: 43, Answers: 42, Errors: map[string]int64{"http_500": 1}, Truncated: 1,
 		Pass: 30, Fail: 10, Unknown: 1, None: 1, Accepted: 31, Selected: 30,
-		PromptTokens: 4200, CachedTokens: 3200, CompletionTokens: 2100, ReasoningTokens: 800,
+		PromptTokens: 4200, CachedTokens: 3200, CachedShare: ref(3200.0 / 4200), CompletionTokens: 2100, ReasoningTokens: 800,
 		EstimatedUsage: 1, UnpricedAsks: 1,
 		PassOfJudged: proportion(30, 40),
 		PassOfAll:    proportion(30, 42), // the chat answer was never to be judged

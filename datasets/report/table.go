@@ -15,13 +15,13 @@ import (
 // the columns do not fit, the least needed ones are left out. Names come from
 // data: control characters in them are dropped.
 func (r *Report) Table(w io.Writer, width int) error {
-	head := []string{"teacher", "asks", "answers", "pass", "95 %", "unknown", "accepted", "cost $", "$/accepted", "p50", "p95", "tokens"}
+	head := []string{"teacher", "asks", "answers", "pass", "95 %", "unknown", "accepted", "cost $", "$/accepted", "p50", "p95", "tokens", "cached %"}
 	rows := [][]string{head}
 	for i := range r.Teachers {
 		t := &r.Teachers[i]
 		rows = append(rows, append([]string{name(t.Teacher)}, cellsOf(&t.Figures)...))
 	}
-	if err := writeTable(w, rows, 1, []int{11, 10, 9, 5, 2, 8, 7, 4}, width); err != nil {
+	if err := writeTable(w, rows, 1, []int{11, 10, 9, 5, 2, 12, 8, 7, 4}, width); err != nil {
 		return err
 	}
 	if len(r.Cells) <= len(r.Teachers) {
@@ -34,7 +34,7 @@ func (r *Report) Table(w io.Writer, width int) error {
 	for _, c := range byDomain(r.Cells) {
 		rows = append(rows, append([]string{name(c.Domain), name(c.Effort), name(c.Teacher)}, cellsOf(&c.Figures)...))
 	}
-	return writeTable(w, rows, 3, []int{13, 12, 11, 7, 4, 10, 9, 6}, width)
+	return writeTable(w, rows, 3, []int{13, 12, 11, 7, 4, 14, 10, 9, 6}, width)
 }
 
 // cellsOf is the figures as the table's columns after the teacher.
@@ -47,8 +47,16 @@ func cellsOf(f *Figures) []string {
 	return []string{
 		grouped(f.Asks), grouped(f.Answers), pass, interval, grouped(f.Unknown), grouped(f.Accepted),
 		dollars(f.CostUSD, 2), dollars(f.CostPerAcceptedUSD, 5), duration(f.LatencyP50MS), duration(f.LatencyP95MS),
-		grouped(f.PromptTokens + f.CompletionTokens),
+		grouped(f.PromptTokens + f.CompletionTokens), cachedShare(f),
 	}
+}
+
+// cachedShare is the part of the prompt tokens that a context cache had.
+func cachedShare(f *Figures) string {
+	if f.CachedShare == nil {
+		return "-"
+	}
+	return percent(*f.CachedShare)
 }
 
 // writeTable aligns the columns, the first left ones to the left, and drops

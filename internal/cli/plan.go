@@ -69,6 +69,8 @@ type planReport struct {
 	Unpriced    int64         `json:"unpriced_asks"` // of what is missing
 	Assumptions []string      `json:"assumptions"`
 	Warnings    []string      `json:"warnings"`
+
+	caches bool // that some prompts begin alike is said
 }
 
 type planCell struct {
@@ -88,6 +90,8 @@ type planTeacher struct {
 	AnswerTokens int64   `json:"answer_tokens"`
 	CostUSD      float64 `json:"cost_usd"`
 	MostUSD      float64 `json:"most_usd"`
+	CachedTokens int64   `json:"cached_tokens"`   // of prompt_tokens, as a context cache would have them; estimate
+	CacheSaves   float64 `json:"cache_saves_usd"` // of cost_usd, where the endpoint has such a cache
 	Priced       bool    `json:"priced"`
 	TimeS        float64 `json:"time_s"` // under its limits
 	cap          int64   // largest sum of caps; -1 where an ask has none
@@ -192,7 +196,9 @@ func (p *planReport) addTeacher(t *recipe.Teacher, c activities.TeacherCount) {
 	if c.Caps >= 0 {
 		pt.AnswerTokens = min(pt.AnswerTokens, c.Caps)
 	}
+	pt.CachedTokens = c.CachedBytes / 4
 	if t.Price != nil {
+		pt.CacheSaves = float64(pt.CachedTokens) * (t.Price.Input - *t.Price.CachedInput) / 1e6
 		pt.CostUSD = (float64(pt.PromptTokens)*t.Price.Input + float64(pt.AnswerTokens)*t.Price.Output) / 1e6
 		if c.Caps >= 0 {
 			pt.MostUSD = (float64(pt.PromptTokens)*t.Price.Input + float64(c.Caps)*t.Price.Output) / 1e6
@@ -203,6 +209,10 @@ func (p *planReport) addTeacher(t *recipe.Teacher, c activities.TeacherCount) {
 	pt.TimeS = float64(pt.Missing) * assumedAnswerTime.Seconds() / float64(max(t.Limits.Concurrency, 1))
 	if t.Limits.RPM > 0 {
 		pt.TimeS = max(pt.TimeS, float64(pt.Missing)*60/float64(t.Limits.RPM))
+	}
+	if pt.CachedTokens > 0 && !p.caches {
+		p.caches = true
+		p.Assumptions = append(p.Assumptions, "prompts that begin alike are asked one after the other, and an endpoint with a context cache bills what the one before began with as cached; the costs are without that")
 	}
 	p.Teachers = append(p.Teachers, pt)
 	p.Asks += pt.Asks
@@ -244,6 +254,15 @@ func (p *planReport) print(w io.Writer) {
 			grouped(t.PromptTokens), grouped(t.AnswerTokens), cost, most, shortDuration(time.Duration(t.TimeS*float64(time.Second))))
 	}
 	_ = tw.Flush()
+	for _, t := range p.Teachers {
+		if t.CachedTokens == 0 {
+			continue
+		}
+		fmt.Fprintf(w, "\n%s: a context cache holds about %s of its prompt tokens", printable(t.ID), share(t.CachedTokens, t.PromptTokens))
+		if t.CacheSaves > 0 {
+			fmt.Fprintf(w, ", which saves $%.2f", t.CacheSaves)
+		}
+	}
 	fmt.Fprintf(w, "\n%s asks, %s answered already, %s to ask, about $%.2f", grouped(p.Asks), grouped(p.Answered), grouped(p.Missing), p.CostUSD)
 	if p.Unpriced > 0 {
 		fmt.Fprintf(w, " and %s asks without a price", grouped(p.Unpriced))

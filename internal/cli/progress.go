@@ -240,6 +240,9 @@ func (v *progressView) plain(p *wire.Progress) string {
 	if p.Phase == wire.PhaseAsk && total > 0 {
 		line += fmt.Sprintf("  asks %s/%s, %.1f/s, %s reused, %s failed, %s", grouped(c.New+c.Reused+c.Failed), grouped(total),
 			rate, grouped(c.Reused), grouped(c.Failed), money(c.CostMicros))
+		if c.CachedTokens > 0 {
+			line += ", " + share(c.CachedTokens, c.PromptTokens) + " cached"
+		}
 	}
 	if len(waits) > 0 {
 		line += "  [" + strings.Join(waits, "; ") + "]"

@@ -20,15 +20,18 @@ type sim struct {
 
 // simStats are the accounts of one model, as the endpoint keeps them.
 type simStats struct {
-	Requests        int            `json:"requests"`
-	Completed       int            `json:"completed"` // answers that were billed
-	UniqueCompleted int            `json:"unique_completed"`
-	PaidTwice       int            `json:"paid_twice"`
-	PeakConcurrency int            `json:"peak_concurrency"`
-	Faults          map[string]int `json:"faults"`
-	RateLimited     int            `json:"rate_limited"`
-	EarlyRetries    int            `json:"early_retries"`
-	NotInRecording  int            `json:"not_in_recording"`
+	Requests         int            `json:"requests"`
+	Completed        int            `json:"completed"` // answers that were billed
+	UniqueCompleted  int            `json:"unique_completed"`
+	PaidTwice        int            `json:"paid_twice"`
+	PromptTokens     int            `json:"prompt_tokens"`     // billed
+	CompletionTokens int            `json:"completion_tokens"` // billed
+	CachedTokens     int            `json:"cached_tokens"`     // of the prompt tokens
+	PeakConcurrency  int            `json:"peak_concurrency"`
+	Faults           map[string]int `json:"faults"`
+	RateLimited      int            `json:"rate_limited"`
+	EarlyRetries     int            `json:"early_retries"`
+	NotInRecording   int            `json:"not_in_recording"`
 }
 
 const simStarts = 8
