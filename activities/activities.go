@@ -54,12 +54,22 @@ type Activities struct {
 	// Wallets hold what this worker has borrowed of budgets; nil: it builds
 	// nothing that has one.
 	Wallets *wallet.Wallets
+	// Leases shares the limits of endpoints with other workers; nil: this worker
+	// has them for itself.
+	Leases Authority
 	// Trainers starts trainings; see handoff.go.
 	Trainers Trainers
 
+	// BatchTimes are the waits of batch APIs.
+	BatchTimes BatchTimes
+	// Now is the clock of batches; nil: time.Now.
+	Now func() time.Time
+
 	mu       sync.Mutex
+	services map[string]batchService
 	runtimes map[string]*runtime
 	clients  map[string]*teachers.Client
+	leases   *leases // see leasing
 	turns    map[*teachers.Client]*turns
 	healths  map[string]*health // by build and teacher
 	shards   shardCache
@@ -91,16 +101,32 @@ func (a *Activities) RegisterPipeline(r Registry) {
 // RegisterTeacher registers asking, on a worker of a teacher's queue.
 func (a *Activities) RegisterTeacher(r Registry) {
 	r.RegisterActivityWithOptions(a.AskShard, activity.RegisterOptions{Name: wire.ActivityAskShard})
+	for name, f := range map[string]any{
+		wire.ActivityBatchPrepare: a.PrepareBatches,
+		wire.ActivityBatchSubmit:  a.SubmitBatch,
+		wire.ActivityBatchPoll:    a.PollBatches,
+		wire.ActivityBatchCollect: a.CollectBatch,
+		wire.ActivityBatchCancel:  a.CancelBatches,
+	} {
+		r.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
+	}
 }
 
 // Close closes the clients of all teachers. No activity is running any more.
 func (a *Activities) Close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	for _, s := range a.services {
+		s.Close()
+	}
+	a.services = nil
 	for _, c := range a.clients {
 		c.Close()
 	}
 	a.clients = nil
+	if a.leases != nil {
+		a.leases.close()
+	}
 }
 
 // errStopping ends an activity whose worker stops; it is retried elsewhere, or

@@ -249,6 +249,9 @@ func (w *askWork) fly(ctx context.Context, t *teacher, begin func(*flight)) erro
 	// still arrive for as long as it takes: it is paid for.
 	open, shut := context.WithCancel(admit)
 	defer w.health.watch(shut)()
+	unlease := w.a.lease(t)
+	defer unlease()
+	defer context.AfterFunc(open, unlease)()
 
 	f := &flight{ctx: under, open: open, turns: w.a.turnsOf(client, t), stop: stopAdmitting}
 	begin(f)

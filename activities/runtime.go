@@ -138,7 +138,7 @@ func newTeacher(spec *recipe.Teacher, files *Sources) *teacher {
 	t.endpoint = teachers.EndpointIdentity(spec.API, spec.BaseURL, spec.Identity)
 	profile := spec.EndpointProfile()
 	t.config = &teachers.Config{
-		ID: spec.ID, API: spec.API, BaseURL: spec.BaseURL, Model: spec.Model, Identity: spec.Identity,
+		ID: spec.ID, API: teachers.OnlineAPI(spec.API), BaseURL: spec.BaseURL, Model: spec.Model, Identity: spec.Identity,
 		Headers: spec.Headers, Price: t.price, Profile: &profile,
 		Limits: teachers.Limits{
 			Concurrency: spec.Limits.Concurrency, RPM: float64(spec.Limits.RPM),
@@ -357,7 +357,7 @@ func (a *Activities) client(t *teacher) (*teachers.Client, error) {
 	if a.clients == nil {
 		a.clients = map[string]*teachers.Client{}
 	}
-	c := teachers.NewClient(t.config)
+	c := teachers.NewClient(t.config, teachers.WithLimiter(a.leasing().limiter(t.endpoint, t.spec.Model)))
 	a.clients[string(id)] = c
 	return c, nil
 }

@@ -290,7 +290,7 @@ func (g *gate) refused(now time.Time, t *turn, o outcome) {
 func (g *gate) demand(now time.Time) Demand {
 	g.look(now)
 	return Demand{
-		InFlight: g.inFlight, Waiting: len(g.queue), Declared: g.declared,
+		InFlight: g.inFlight, Waiting: len(g.queue), Allowed: g.places.allowed(), Declared: g.declared,
 		RPM: g.sent.since(now, demandOver) * 60 / demandOver,
 		TPM: g.used.since(now, demandOver) * 60 / demandOver,
 	}

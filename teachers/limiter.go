@@ -60,6 +60,7 @@ func (l *Limiter) Grant(s Slice) {
 type Demand struct {
 	InFlight int
 	Waiting  int
+	Allowed  int // requests in flight that it has learned to be good, whatever its slice
 	// RPM and TPM are what it has used in the last seconds, as of a minute.
 	RPM, TPM float64
 	// Declared are the strictest limits of the teachers that ask; 0 is none.
