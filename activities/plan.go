@@ -91,6 +91,9 @@ func (a *Activities) plan(ctx context.Context, ref wire.BuildRef, beat func(stri
 	for i := range rt.recipe.Teachers {
 		t := rt.teachers[rt.recipe.Teachers[i].ID]
 		tp := teacherPlan(t, plan)
+		if ref.Preview > 0 && t.spec.Batch.Folder == "" {
+			tp.Batch = nil // a look at a few answers does not wait for a day
+		}
 		if a.Serve != nil {
 			a.Serve(tp.Queue)
 		}
@@ -140,6 +143,9 @@ func teacherPlan(t *teacher, plan *Plan) wire.TeacherPlan {
 	}
 	perBatch := plan.BatchTasks[t.spec.ID] * plan.Samples
 	tp.Window = min(2*concurrency/perBatch+5, MostBatches)
+	if t.spec.IsBatch() {
+		tp.Batch = &wire.BatchPlan{PollMS: t.spec.Batch.Poll.Milliseconds()}
+	}
 	return tp
 }
 

@@ -38,13 +38,12 @@ type askLine struct {
 
 // A File is a batch being made: rows on the local disk, until it is full.
 type File struct {
-	file  *os.File
-	w     *bufio.Writer
-	size  int64
-	asks  []Ask
-	tags  []int64 // where each row holds its batch's tag
-	most  int64
-	begun bool
+	file *os.File
+	w    *bufio.Writer
+	size int64
+	asks []Ask
+	tags []int64 // where each row holds its batch's tag
+	most int64
 }
 
 // tagPlace stands in a custom id for the batch, whose name depends on all rows.
@@ -70,6 +69,9 @@ func (f *File) Rows() int { return len(f.asks) }
 
 // Bytes of the rows so far.
 func (f *File) Bytes() int64 { return f.size }
+
+// Most is what the rows can cost at most, in micro-dollars.
+func (f *File) Most() int64 { return f.most }
 
 // DraftID is a row's custom id while the batch has no name yet.
 func DraftID(askID, bodyDigest string) string {

@@ -32,6 +32,8 @@ type BatchCarry struct {
 	Submit []string `json:"submit,omitempty"` // keys of batches that are to be submitted
 	Open   []string `json:"open,omitempty"`   // and of those that were
 	Looks  int      `json:"looks,omitempty"`  // in a row at which nothing had ended
+	Most   int64    `json:"most,omitempty"`   // see BatchPrepareInput
+	Busy   int      `json:"busy,omitempty"`   // rounds that the endpoint refused for now
 }
 
 // BatchPrepareInput makes batches of the asks that nobody has answered and no
@@ -41,6 +43,9 @@ type BatchPrepareInput struct {
 	PlanKey string `json:"plan_key"`
 	Teacher string `json:"teacher"`
 	Round   int    `json:"round"`
+	// Most bounds what one batch can cost, in micro-dollars, where a budget has
+	// no room for a larger one; 0: nothing bounds it.
+	Most int64 `json:"most,omitempty"`
 	// Close makes none: it only counts what is answered.
 	Close bool `json:"close,omitempty"`
 }
@@ -68,8 +73,12 @@ type BatchSubmitOutput struct {
 	Submitted bool `json:"submitted,omitempty"`
 	// WaitMS is how long to wait before trying again: the endpoint is busy, or
 	// it is not known yet what became of the last try.
-	WaitMS  int64          `json:"wait_ms,omitempty"`
-	Why     string         `json:"why,omitempty"` // of the wait
+	WaitMS int64  `json:"wait_ms,omitempty"`
+	Why    string `json:"why,omitempty"` // of the wait
+	// Gone: the batch was given up, and its asks go into others: of at most Most
+	// micro-dollars, where a budget had no room for it.
+	Gone    bool           `json:"gone,omitempty"`
+	Most    int64          `json:"most,omitempty"`
 	Stopped *TeacherFailed `json:"stopped,omitempty"`
 }
 
@@ -94,8 +103,12 @@ type BatchCollectOutput struct {
 	Counts AskCounts `json:"counts"` // of what it brought: New and what it cost, Failed
 	// Foreign: it was somebody else's batch that looked like ours; ours is to be
 	// submitted.
-	Foreign bool           `json:"foreign,omitempty"`
-	Ended   string         `json:"ended,omitempty"`
-	Refused int64          `json:"refused,omitempty"` // rows that did not belong
+	Foreign bool   `json:"foreign,omitempty"`
+	Ended   string `json:"ended,omitempty"`
+	Refused int64  `json:"refused,omitempty"` // rows that did not belong
+	// WaitMS is how long to wait before the asks go into another batch: the
+	// endpoint refused this one for now.
+	WaitMS  int64          `json:"wait_ms,omitempty"`
+	Why     string         `json:"why,omitempty"`
 	Stopped *TeacherFailed `json:"stopped,omitempty"`
 }
