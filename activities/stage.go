@@ -44,7 +44,7 @@ func stageKey(dataset, buildID, stage, name string, data []byte, ext string) str
 
 // stageGroup bounds the row groups of a staged file, so that reading one back
 // in order holds little of it.
-var stageGroup = parquetio.Options{RowGroupRows: 64, RowGroupBytes: 4 << 20, Passing: true}
+var stageGroup = parquetio.Options{RowGroupRows: 256, RowGroupBytes: 4 << 20, Passing: true}
 
 // A stageFile is a staged file on its way to the store.
 type stageFile[T any] struct {
