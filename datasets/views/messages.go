@@ -29,6 +29,10 @@ type Message struct {
 	ToolCalls        []ToolCall `json:"tool_calls" parquet:"tool_calls,list,optional"`
 	ToolCallID       *string    `json:"tool_call_id" parquet:"tool_call_id,optional"`
 	Name             *string    `json:"name" parquet:"name,optional"`
+	// Train tells whether the loss sees this turn. It is null in all turns of a
+	// row of which every assistant turn is trained and no other is, which is
+	// what trainers do by themselves.
+	Train *bool `json:"train" parquet:"train,optional"`
 }
 
 // A ToolCall is a call that an assistant message makes.
@@ -57,7 +61,24 @@ func conversation(r *datasets.Row) (Conversation, error) {
 			ToolCalls: toolCalls(m.ToolCalls), ToolCallID: m.ToolCallID, Name: m.Name,
 		}
 	}
+	if !trainedAsUsual(r.Messages) {
+		for i := range r.Messages {
+			c.Messages[i].Train = &r.Messages[i].Train
+		}
+	}
 	return c, nil
+}
+
+// trainedAsUsual tells whether the loss sees every turn of the assistant and no
+// other, as in most rows. Where the prompt is a history, its assistant's turns
+// are no teacher's, and such a row says so.
+func trainedAsUsual(messages []chat.Message) bool {
+	for i := range messages {
+		if messages[i].Train != (messages[i].Role == chat.RoleAssistant) {
+			return false
+		}
+	}
+	return true
 }
 
 func toolCalls(calls []chat.ToolCall) []ToolCall {
