@@ -25,6 +25,7 @@ const (
 	// probeLogprobs is how many alternatives per token are asked for: the most
 	// that OpenAI and vLLM give unless they are told otherwise.
 	probeLogprobs = 20
+	fewLogprobs   = 5 // where so many are refused
 )
 
 // States of a probed teacher.
@@ -116,12 +117,13 @@ func MostProbeCost(c *Config, params map[string]any) int64 {
 // probed. The answers are not kept.
 func Probe(ctx context.Context, config *Config, params map[string]any) *ProbeResult {
 	own := *config
+	own.API = strings.TrimSuffix(config.API, "-batch") // its requests are those of the online API
 	p := &prober{config: &own, params: params, result: &ProbeResult{
 		Teacher: config.ID, API: config.API, Model: config.Model, State: ProbeOK, Priced: config.Price != nil,
 		Cap: AbilityUntried, Seed: AbilityUntried, Logprobs: AbilityUntried, Tools: AbilityUntried, Images: AbilityUntried,
 		MostUSD: float64(MostProbeCost(config, params)) / 1e6,
 	}}
-	p.profile = *config.profile()
+	p.profile = *own.profile()
 	// What the profile rules out is tried too.
 	open := p.profile
 	open.Seed, open.Tools, open.Images, open.TopLogprobs = true, true, true, -1
@@ -288,6 +290,10 @@ func (p *prober) passing(e *Error, what string) bool {
 	case e.StopsTeacher():
 		p.fail(e)
 		return true
+	case e.Class == ClassServer, e.Class == ClassEmpty, e.Class == ClassMalformed:
+		// What it answers is no answer, and the plain question before got one.
+		p.note("%s: it fails instead of refusing: %s", what, e.Excerpt)
+		return false
 	case e.Temporary():
 		p.note("%s: %s", what, e.Error())
 		return true

@@ -28,7 +28,7 @@ func (p *prober) first(ctx context.Context) {
 		return
 	}
 	r := p.result
-	stream, _ := dialects[strings.TrimSuffix(p.config.API, "-batch")].formats()
+	stream, _ := dialects[p.config.API].formats()
 	streamed := reply.Format == stream
 	r.Streaming = &streamed
 	r.ModelAnswered, r.Fingerprint, r.ReasoningField = answer.Model, answer.Fingerprint, answer.ReasoningField
@@ -135,10 +135,7 @@ func (p *prober) limits(ctx context.Context) {
 // is enough to know that it is not kept.
 func (p *prober) capKept(a *Answer) {
 	most := capOfProbe(p.params, probeShortCap)
-	tokens := int64(0)
-	if a.Usage != nil {
-		tokens = a.Usage.CompletionTokens
-	}
+	tokens := FillUsage(a, nil, func() int64 { return 0 }).CompletionTokens
 	cut := a.Finish == "length" || a.Finish == "max_tokens"
 	beyond := tokens > most+most/2+8
 	if cut && beyond && !p.beyond {
@@ -194,9 +191,11 @@ func (p *prober) logprobs(ctx context.Context) {
 		answer, _, e := p.ask(ctx, prompt, probeShortCap, map[string]any{"logprobs": true, "top_logprobs": top})
 		return answer, e
 	}
-	answer, e := ask(probeLogprobs)
+	asked := probeLogprobs
+	answer, e := ask(asked)
 	if e != nil && !e.Temporary() && !e.StopsTeacher() {
-		answer, e = ask(5)
+		asked = fewLogprobs
+		answer, e = ask(asked)
 	}
 	switch {
 	case e != nil:
@@ -213,7 +212,7 @@ func (p *prober) logprobs(ctx context.Context) {
 		p.note("every logprob that came is null or a placeholder")
 	default:
 		p.result.Logprobs = AbilityYes
-		p.topLogprobs(answer.Logprobs.K())
+		p.topLogprobs(min(answer.Logprobs.K(), asked))
 	}
 }
 
