@@ -15,11 +15,17 @@ import (
 
 const (
 	// ShardTasks is how many tasks one refinement takes.
-	ShardTasks = 512
-	// BatchAsks is how many asks one activity takes; for a teacher that is asked
-	// many at once it is as many as eight rounds of them, so that a fast endpoint
-	// does not wait for the bookkeeping of small batches.
+	ShardTasks = 1024
+	// shardMost ends a shard of large prompts before that: batches hold the
+	// requests of one, and a worker has several batches in hand.
+	shardMost = 4 << 20
+	// BatchAsks is how many asks one activity takes. For a teacher that is asked
+	// many at once it is as many as sixteen rounds of them, so that a fast
+	// endpoint does not wait for the bookkeeping of small batches; but no more
+	// than a part of all that it is asked, so that workers share them.
 	BatchAsks     = 64
+	batchRounds   = 16
+	batchesOfAll  = 8
 	mostBatchAsks = ShardTasks
 	// shownBadRows is how many bad rows an error spells out.
 	shownBadRows = 5
@@ -124,7 +130,7 @@ func newPlanner(r *recipe.Recipe, options sources.Options, dir string, sink Shar
 	return &planner{
 		recipe: r, sink: sink, dir: dir, files: options, beat: beat, cells: map[string]int{}, groups: groups{},
 		parts: partitions{dir: dir, most: spillBytes}, grouped: taskSorter{dir: dir}, most: openBytes,
-		plan: &Plan{Dataset: r.Name, Samples: r.Ask.Samples.Max, BatchTasks: batchTasks(r)},
+		plan: &Plan{Dataset: r.Name, Samples: r.Ask.Samples.Max},
 	}
 }
 
@@ -134,18 +140,18 @@ func (p *planner) close() {
 	p.grouped.close()
 }
 
-// batchTasks sizes the batches of each teacher.
-func batchTasks(r *recipe.Recipe) map[string]int {
-	out := map[string]int{}
+// sizeBatches sizes the batches of each teacher, once all tasks are known.
+func (p *Plan) sizeBatches(r *recipe.Recipe) {
+	p.BatchTasks = map[string]int{}
 	for i := range r.Teachers {
 		t := &r.Teachers[i]
 		asks := mostBatchAsks // recorded answers are only looked up
 		if t.API != recipe.APIRecorded {
-			asks = min(max(8*t.Limits.Concurrency, BatchAsks), mostBatchAsks)
+			part := int(min(p.asks(t.ID)/batchesOfAll, mostBatchAsks))
+			asks = min(max(min(batchRounds*t.Limits.Concurrency, part), 2*t.Limits.Concurrency, BatchAsks), mostBatchAsks)
 		}
-		out[t.ID] = max(1, asks/r.Ask.Samples.Max)
+		p.BatchTasks[t.ID] = max(1, asks/p.Samples)
 	}
-	return out
 }
 
 func (p *planner) make(ctx context.Context, files [][]sources.File) (*Plan, error) {
@@ -176,6 +182,7 @@ func (p *planner) make(ctx context.Context, files [][]sources.File) (*Plan, erro
 		return nil, err
 	}
 	p.interleave()
+	p.plan.sizeBatches(p.recipe)
 	return p.plan, nil
 }
 
@@ -476,7 +483,7 @@ func (p *planner) place(ctx context.Context, t datasets.Task, order string) erro
 	}
 	open.bytes += size
 	p.held += size
-	if len(open.tasks) == ShardTasks {
+	if len(open.tasks) == ShardTasks || open.bytes > shardMost && p.sample == 0 {
 		return p.emit(ctx, cell)
 	}
 	if p.held > p.most && p.sample == 0 {
