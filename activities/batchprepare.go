@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/stillhouse-data/stillhouse/internal/answers"
 	"github.com/stillhouse-data/stillhouse/internal/batches"
@@ -47,7 +49,7 @@ func (a *Activities) prepareBatches(ctx context.Context, in wire.BatchPrepareInp
 	p := &preparation{
 		a: a, in: in, rt: rt, plan: plan, teacher: t, service: service, limits: batchLimits(t, service),
 		store: batches.Open(a.Bucket, t.endpoint), out: &wire.BatchPrepareOutput{},
-		held: map[askID]int{}, seen: map[askID]bool{}, wanted: map[int]bool{},
+		since: buildBegan(in.BuildID), held: map[askID]int{}, seen: map[askID]bool{}, wanted: map[int]bool{},
 	}
 	defer p.discard()
 	if err := p.readOpen(ctx); err != nil {
@@ -72,6 +74,16 @@ func (a *Activities) prepareBatches(ctx context.Context, in wire.BatchPrepareInp
 	return p.out, nil
 }
 
+// buildBegan is when a build was begun: its id says so.
+func buildBegan(buildID string) time.Time {
+	stamp, _, _ := strings.Cut(buildID, "-")
+	at, err := time.Parse("20060102T150405Z", stamp)
+	if err != nil {
+		return time.Time{} // every failure counts as the build's own
+	}
+	return at
+}
+
 // askID is the beginning of an ask's id, as custom ids have it.
 type askID [16]byte
 
@@ -90,6 +102,7 @@ type preparation struct {
 	service batchService
 	limits  teachers.BatchLimits
 	store   *batches.Store
+	since   time.Time // the build began
 	list    *batches.List
 	open    []*batches.State // on the list, by its order
 	held    map[askID]int    // asks of open batches → index in open
@@ -224,37 +237,44 @@ func (p *preparation) add(ctx context.Context, asks []asked) error {
 	return p.take(ctx, missing)
 }
 
-// take puts asks into batches. After the first round those are left out that
-// would only fail again; the next run asks them once more.
+// take puts asks into batches. Those that this build has asked in vain wait for
+// a round that is to retry them, and those that would only fail the same way for
+// the next run.
 func (p *preparation) take(ctx context.Context, missing []*asked) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	hopeless := make([]bool, len(missing))
-	if p.in.Round > 0 {
-		keys := make([]answers.Ask, len(missing))
-		for i := range missing {
-			keys[i] = missing[i].ask
-		}
-		records, err := p.a.Answers.Lookup(ctx, keys)
-		if err != nil {
-			return fmt.Errorf("look up what failed: %w", err)
-		}
-		for i, r := range records {
-			hopeless[i] = r != nil && r.ErrorClass != "" && !(&teachers.Error{Class: r.ErrorClass}).Temporary()
-		}
+	keys := make([]answers.Ask, len(missing))
+	for i := range missing {
+		keys[i] = missing[i].ask
+	}
+	records, err := p.a.Answers.Lookup(ctx, keys)
+	if err != nil {
+		return fmt.Errorf("look up what failed: %w", err)
 	}
 	for i, ask := range missing {
 		id := askIDOf(ask.ask.ID)
-		if hopeless[i] || p.out.More || p.seen[id] {
+		if p.inVain(records[i]) || p.out.More || p.seen[id] {
 			continue
 		}
+		p.seen[id] = true
 		if err := p.put(ctx, ask); err != nil {
 			return err
 		}
-		p.seen[id] = true
+		if p.out.More { // it did not fit any more
+			delete(p.seen, id)
+		}
 	}
 	return nil
+}
+
+// inVain tells whether an ask's last failure is one of this build, and is not to
+// be retried now.
+func (p *preparation) inVain(r *answers.Record) bool {
+	if r == nil || r.Complete || r.Started.Before(p.since) {
+		return false
+	}
+	return !p.in.Retry || !(&teachers.Error{Class: r.ErrorClass}).Temporary()
 }
 
 // put puts one ask into the batch that is being made, and begins the next where

@@ -149,6 +149,8 @@ func (j *batchJob) create(ctx context.Context, note func(string)) (*wire.BatchSu
 	}
 	// A request that is still on its way when the record says that the endpoint
 	// may be asked what became of it could be sent twice.
+	// One that is under way when the build is cancelled comes to its end.
+	ctx = context.WithoutCancel(ctx)
 	sending, cancel := context.WithTimeout(ctx, j.unknownAfter()/2)
 	defer cancel()
 	batch, err := j.service.Create(sending, o)

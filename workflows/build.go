@@ -88,6 +88,11 @@ func (b *build) setup(ctx workflow.Context) error {
 		workflow.UpdateHandlerOptions{Validator: b.checkBudget}); err != nil {
 		return err
 	}
+	if err := workflow.SetUpdateHandler(ctx, wire.UpdateCancelBatches, func(ctx workflow.Context) error {
+		return b.control(ctx, "", wire.Control{Paused: b.paused, CancelBatches: true})
+	}); err != nil {
+		return err
+	}
 	return workflow.SetUpdateHandlerWithOptions(ctx, wire.UpdateConcurrency, b.setConcurrency,
 		workflow.UpdateHandlerOptions{Validator: b.checkConcurrency})
 }
@@ -277,7 +282,7 @@ func (b *build) continueAsNew(ctx workflow.Context) error {
 	}
 	for _, id := range b.order {
 		r := *b.streams[id]
-		r.Stopped = classOnly(r.Stopped)
+		r.Stopped, r.Waiting = classOnly(r.Stopped), ""
 		carry.Streams = append(carry.Streams, r)
 	}
 	return workflow.NewContinueAsNewError(ctx, wire.WorkflowBuild, wire.BuildInput{BuildRef: b.in.BuildRef, Carry: carry})
@@ -410,7 +415,7 @@ func (b *build) progress() (wire.Progress, error) {
 	for _, t := range b.plan.Teachers {
 		s := wire.TeacherStatus{ID: t.ID, Total: t.Asks, Stream: wire.StreamWorkflowID(b.in.Dataset, b.in.BuildID, t.ID)}
 		if r := b.streams[t.ID]; r != nil {
-			s.Counts, s.Done, s.Stopped = r.Counts, r.Done, r.Stopped
+			s.Counts, s.Done, s.Stopped, s.Waiting = r.Counts, r.Done, r.Stopped, r.Waiting
 		}
 		p.Teachers = append(p.Teachers, s)
 	}

@@ -61,9 +61,14 @@ type stream struct {
 	halt    workflow.CancelFunc
 
 	lastThrough int
+
+	cancelBatches bool // of a batch stream: at the endpoint, once it is cancelled
 }
 
 func (s *stream) run(ctx workflow.Context) error {
+	if s.in.Teacher.Batch != nil {
+		return (&batchStream{stream: s}).run(ctx)
+	}
 	s.done, s.partial = map[int]int{}, map[int]wire.AskCounts{}
 	s.reported = workflow.Now(ctx)
 	workflow.Go(ctx, s.listen)
@@ -115,6 +120,7 @@ func (s *stream) listen(ctx workflow.Context) {
 			s.spend(ctx, c.BudgetMicros)
 		}
 		s.paused = c.Paused
+		s.cancelBatches = s.cancelBatches || c.CancelBatches
 		if c.Concurrency > 0 {
 			s.in.Concurrency = min(c.Concurrency, maxWindow)
 			s.window = s.in.Concurrency

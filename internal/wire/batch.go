@@ -42,7 +42,9 @@ type BatchPrepareInput struct {
 	BuildRef
 	PlanKey string `json:"plan_key"`
 	Teacher string `json:"teacher"`
-	Round   int    `json:"round"`
+	// Retry puts those asks in again that this build has asked in vain, unless
+	// they would fail the same way.
+	Retry bool `json:"retry,omitempty"`
 	// Most bounds what one batch can cost, in micro-dollars, where a budget has
 	// no room for a larger one; 0: nothing bounds it.
 	Most int64 `json:"most,omitempty"`
