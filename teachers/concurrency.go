@@ -40,30 +40,27 @@ type concurrency struct {
 	until time.Time // to which it rests at the knee
 	clean float64   // answers since it passed the knee
 
+	fine  float64       // the highest limit at which the endpoint did not queue
 	quiet time.Duration // the shortest mean time to the first text
 	first time.Duration // sum of the current round trip's
 	count int
+	trip  int // answers of this round trip
 }
 
 func newConcurrency(declared int) *concurrency {
-	c := &concurrency{}
+	c := &concurrency{limit: DefaultConcurrency}
 	c.declare(declared)
-	c.limit = min(c.ceiling, DefaultConcurrency)
-	if c.declared {
-		c.limit = c.ceiling
-	}
 	return c
 }
 
-// declare sets the ceiling; 0 is none. A higher ceiling than before is gone up
-// to at once where nothing was refused yet.
+// declare sets the ceiling; 0 is none. What is declared is gone up to at once
+// where nothing was refused yet.
 func (c *concurrency) declare(n int) {
-	before := c.ceiling
 	c.declared, c.ceiling = n > 0, float64(n)
 	if !c.declared {
 		c.ceiling = MostConcurrency
 	}
-	if c.declared && c.ceiling > before && c.knee == 0 && before > 0 {
+	if c.declared && c.knee == 0 {
 		c.limit = c.ceiling
 	}
 	c.limit = max(min(c.limit, c.ceiling), 1)
@@ -131,7 +128,10 @@ func (c *concurrency) succeeded(now time.Time, full bool, first time.Duration) {
 func (c *concurrency) queues(now time.Time, first time.Duration) bool {
 	c.first += first
 	c.count++
-	if c.count < max(int(c.limit), calm) {
+	if c.count == 1 {
+		c.trip = max(int(c.limit), calm)
+	}
+	if c.count < c.trip {
 		return now.Before(c.until) && c.knee > 0 && c.limit >= c.knee
 	}
 	mean := c.first / time.Duration(c.count)
@@ -140,9 +140,11 @@ func (c *concurrency) queues(now time.Time, first time.Duration) bool {
 		c.quiet = mean
 	}
 	if mean <= queueFactor*c.quiet+queueSlack {
+		c.fine = c.limit
 		return false
 	}
-	c.knee, c.hold = max(c.limit, 1), queueRest
-	c.until = now.Add(c.hold)
+	c.limit = max(min(c.fine, c.limit), 1)
+	c.hold = min(max(2*c.hold, queueRest), kneeHoldMost)
+	c.knee, c.clean, c.until = c.limit, 0, now.Add(c.hold)
 	return true
 }
