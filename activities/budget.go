@@ -47,8 +47,8 @@ func Limits(r *recipe.Recipe, override int64) (limits budget.Limits, limited boo
 // CheckBudget makes sure that a budget can be kept: every teacher that may cost
 // money has a price and a token cap, since without them nobody knows what an ask
 // can cost. The error is a *[recipe.Error] at the place.
-func CheckBudget(r *recipe.Recipe, lookup func(string) (string, bool)) error {
-	rt, err := newRuntime(r, &Sources{}, lookup)
+func CheckBudget(r *recipe.Recipe) error {
+	rt, err := newRuntime(r, &Sources{})
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (a *Activities) OpenBudget(ctx context.Context, ref wire.BuildRef) error {
 	if err != nil {
 		return final(err)
 	}
-	if err := CheckBudget(rt.recipe, a.Lookup); err != nil {
+	if err := CheckBudget(rt.recipe); err != nil {
 		return final(err)
 	}
 	limits, limited := Limits(rt.recipe, ref.BudgetMicros)

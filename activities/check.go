@@ -16,7 +16,7 @@ func CheckRecipe(r *recipe.Recipe) error {
 		return err
 	}
 	if r.Ask.Budget != nil {
-		if err := CheckBudget(r, lookup); err != nil {
+		if err := CheckBudget(r); err != nil {
 			return err
 		}
 	}

@@ -25,6 +25,8 @@ type TeacherCount struct {
 	Asks, Answered int64
 	PromptBytes    int64 // of the asks that are not answered
 	Caps           int64 // sum of their token caps; -1 where one has none
+	MostMicros     int64 // the most that they can cost, in micro-dollars, as a budget reserves it
+	LargestMicros  int64 // of one of them
 	// CachedBytes are those of PromptBytes with which the ask before began too, in
 	// the order in which they are asked: an endpoint with a context cache has read
 	// them already.
@@ -111,6 +113,9 @@ func (n *TeacherCount) add(a *asked, known bool) {
 		return
 	}
 	n.PromptBytes += int64(len(a.request.Body))
+	most := a.request.MostCost()
+	n.MostMicros += most
+	n.LargestMicros = max(n.LargestMicros, most)
 	switch {
 	case n.Caps < 0:
 	case a.request.Cap == 0:

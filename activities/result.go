@@ -29,7 +29,8 @@ type BuildResult struct {
 	Unchanged     bool                     `json:"unchanged" jsonschema:"description=nothing differed from the version that was there: nothing was published"` // version is the one that was there
 	Gates         []string                 `json:"gates,omitempty" jsonschema:"description=gates that failed so that nothing was published"`
 	Stopped       map[string]string        `json:"stopped,omitempty" jsonschema:"description=teachers that could not be used and why"` // teachers that could not be used, and why
-	Report        string                   `json:"report,omitempty" jsonschema:"description=key of report.json"`                       // key of report.json
+	Budget        *BudgetResult            `json:"budget,omitempty" jsonschema:"description=how the budget stood; absent without one"`
+	Report        string                   `json:"report,omitempty" jsonschema:"description=key of report.json"` // key of report.json
 }
 
 // A TeacherResult counts one teacher's candidates, whichever build bought them.

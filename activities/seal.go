@@ -73,6 +73,7 @@ func (s *seal) run(ctx context.Context) (*wire.BuildOutput, error) {
 		return nil, err
 	}
 	s.count(t)
+	s.result.Budget = s.budget(ctx)
 	if s.result.Gates = s.failedGates(); len(s.result.Gates) == 0 {
 		if err := s.commit(ctx, t); err != nil {
 			return nil, err

@@ -50,6 +50,8 @@ func (s *seal) failedGates() []string {
 func (s *seal) nothingAccepted() string {
 	const text = "no answer was accepted, so there is no row to publish; "
 	switch {
+	case s.result.Budget != nil && len(s.result.Budget.Stopped) > 0:
+		return text + "the budget had no room for more asks"
 	case len(s.result.Stopped) > 0:
 		return text + "its teachers were given up"
 	case s.failed != "":

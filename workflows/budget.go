@@ -102,15 +102,29 @@ func (b *build) checkBudget(r wire.BudgetRequest) error {
 	if r.Micros <= 0 {
 		return fmt.Errorf("a budget of %s: want more than 0", budget.Dollars(r.Micros))
 	}
+	if b.phase != wire.PhasePlan {
+		return b.checkAsking()
+	}
+	return nil
+}
+
+func (b *build) checkAsking() error {
 	if b.phase != wire.PhaseAsk {
-		return fmt.Errorf("the build asks no teacher now (phase %s): set the budget when you run it again", b.phase)
+		return fmt.Errorf("the build asks no teacher any more (phase %s): set the budget when you run it again", b.phase)
 	}
 	return nil
 }
 
 // setBudget changes what the running build may spend. The authority knows it
-// before any stream does.
+// before any stream does. A plan that is being made opens the old one, so it is
+// waited for.
 func (b *build) setBudget(ctx workflow.Context, r wire.BudgetRequest) error {
+	if err := workflow.Await(ctx, func() bool { return b.phase != wire.PhasePlan }); err != nil {
+		return err
+	}
+	if err := b.checkAsking(); err != nil {
+		return err
+	}
 	ref := b.in.BuildRef
 	ref.BudgetMicros = r.Micros
 	if err := workflow.ExecuteActivity(pipelineOptions(ctx), wire.ActivityBudget, ref).Get(ctx, nil); err != nil {

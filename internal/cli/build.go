@@ -22,6 +22,7 @@ func init() { register(buildCommand) }
 // buildFlags are the flags of build.
 type buildFlags struct {
 	detach, yes bool
+	budget      budgetFlag
 }
 
 func buildCommand(a *app) *cobra.Command {
@@ -44,6 +45,7 @@ watching: the build goes on, and so does its spending.`,
 	}
 	cmd.Flags().BoolVar(&f.detach, "detach", false, "start the build and return; needs stillhouse serve or --temporal")
 	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "spend without asking first")
+	cmd.Flags().Var(&f.budget, "budget", "most that the build may spend, in US dollars; instead of the recipe's ask.budget.usd")
 	return cmd
 }
 
@@ -51,6 +53,9 @@ watching: the build goes on, and so does its spending.`,
 func (a *app) build(ctx context.Context, path string, f buildFlags) error {
 	r, err := a.loadRecipe(path)
 	if err != nil {
+		return err
+	}
+	if err := f.budget.check(r); err != nil {
 		return err
 	}
 	if err := a.agree(ctx, r, f); err != nil {
@@ -66,7 +71,7 @@ func (a *app) build(ctx context.Context, path string, f buildFlags) error {
 		return err
 	}
 	defer s.close()
-	run, err := s.submit(ctx, r)
+	run, err := s.submit(ctx, r, f.budget.micros)
 	if err != nil {
 		return err
 	}
@@ -114,7 +119,7 @@ type run struct {
 
 // submit uploads a recipe with its files and starts the build, or finds the
 // one that runs already.
-func (s *session) submit(ctx context.Context, r *recipe.Recipe) (*run, error) {
+func (s *session) submit(ctx context.Context, r *recipe.Recipe, budgetMicros int64) (*run, error) {
 	if s.app.store != "" {
 		if p, ok := s.bucket.(interface{ Probe(context.Context) error }); ok {
 			if err := p.Probe(ctx); err != nil {
@@ -131,7 +136,7 @@ func (s *session) submit(ctx context.Context, r *recipe.Recipe) (*run, error) {
 	}
 	ref := wire.BuildRef{
 		Dataset: r.Name, RecipeDigest: sub.RecipeDigest, SourcesDigest: sub.SourcesDigest,
-		BuildID: newBuildID(),
+		BuildID: newBuildID(), BudgetMicros: budgetMicros,
 	}
 	out := &run{BuildRef: ref, id: wire.BuildWorkflowID(ref.Dataset, ref.RecipeDigest, ref.SourcesDigest), buildID: ref.BuildID}
 	out.handle, err = s.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
@@ -150,6 +155,7 @@ func (s *session) submit(ctx context.Context, r *recipe.Recipe) (*run, error) {
 	if input.BuildID != ref.BuildID {
 		out.joined, out.BuildRef, out.buildID = true, input.BuildRef, input.BuildID
 		s.app.say("build %s of %s goes on", out.buildID, r.Name)
+		return out, s.rebudget(ctx, out, budgetMicros)
 	}
 	return out, nil
 }
@@ -203,7 +209,14 @@ func outcome(r *activities.BuildResult) error {
 	if len(r.Gates) > 0 && (len(r.Stopped) == 0 || r.Accepted > 0) {
 		codes = append(codes, exitGate)
 	}
-	if len(r.Stopped) > 0 {
+	atBudget := 0
+	if r.Budget != nil {
+		atBudget = len(r.Budget.Stopped)
+	}
+	if atBudget > 0 {
+		codes = append(codes, exitBudget)
+	}
+	if len(r.Stopped) > atBudget {
 		codes = append(codes, exitTeacher)
 	}
 	if code := worstOf(codes...); code != exitDone {
@@ -300,7 +313,7 @@ func (a *app) needServe(ctx context.Context, what string) error {
 
 // agree asks before money is spent, where a person is there to answer.
 func (a *app) agree(ctx context.Context, r *recipe.Recipe, f buildFlags) error {
-	if f.yes || f.detach || a.quiet || a.json || !a.terminal || !spends(r) {
+	if f.yes || f.detach || a.quiet || a.json || !a.terminal || !spends(r) || f.budget.limits(r) {
 		return nil
 	}
 	p, err := a.makePlan(ctx, r)

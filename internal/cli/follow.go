@@ -206,6 +206,9 @@ func (s *session) progress(ctx context.Context, id string) (*wire.Progress, erro
 			s.addInFlight(ctx, t)
 		}
 	}
+	if p.Limited {
+		s.addBudget(ctx, &p)
+	}
 	return &p, nil
 }
 

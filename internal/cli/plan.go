@@ -67,6 +67,7 @@ type planReport struct {
 	CostUSD     float64       `json:"cost_usd"`      // estimate for what is missing
 	MostUSD     float64       `json:"most_usd"`      // every answer at its token cap; 0 where one has none
 	Unpriced    int64         `json:"unpriced_asks"` // of what is missing
+	Budget      *planBudget   `json:"budget,omitempty"`
 	Assumptions []string      `json:"assumptions"`
 	Warnings    []string      `json:"warnings"`
 
@@ -165,6 +166,7 @@ func describePlan(r *recipe.Recipe, plan *activities.Plan, c *activities.Counter
 		p.addTeacher(&r.Teachers[i], c.Teachers[r.Teachers[i].ID])
 	}
 	p.Warnings = append(p.Warnings, c.Notes()...)
+	p.addBudget(r, c)
 	if plan.Conflicts > 0 {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("%d duplicate row(s) have another gold answer than the row before; the first row's is used", plan.Conflicts))
 	}
@@ -206,9 +208,15 @@ func (p *planReport) addTeacher(t *recipe.Teacher, c activities.TeacherCount) {
 	} else {
 		p.Unpriced += pt.Missing
 	}
-	pt.TimeS = float64(pt.Missing) * assumedAnswerTime.Seconds() / float64(max(t.Limits.Concurrency, 1))
+	pt.TimeS = float64(pt.Missing) * assumedAnswerTime.Seconds() / float64(t.Limits.AtOnce())
 	if t.Limits.RPM > 0 {
 		pt.TimeS = max(pt.TimeS, float64(pt.Missing)*60/float64(t.Limits.RPM))
+	}
+	if t.Limits.TPM > 0 {
+		pt.TimeS = max(pt.TimeS, float64(pt.PromptTokens+pt.AnswerTokens)*60/float64(t.Limits.TPM))
+	}
+	if t.Limits.Concurrency == 0 && pt.Missing > 0 {
+		p.assume(fmt.Sprintf("a teacher that declares no concurrency takes %d requests at once", recipe.AssumedConcurrency))
 	}
 	if pt.CachedTokens > 0 && !p.caches {
 		p.caches = true
@@ -220,6 +228,13 @@ func (p *planReport) addTeacher(t *recipe.Teacher, c activities.TeacherCount) {
 	p.Missing += pt.Missing
 	p.CostUSD += pt.CostUSD
 	p.MostUSD += pt.MostUSD
+}
+
+// assume states an assumption once.
+func (p *planReport) assume(text string) {
+	if !slices.Contains(p.Assumptions, text) {
+		p.Assumptions = append(p.Assumptions, text)
+	}
 }
 
 func (p *planReport) print(w io.Writer) {
@@ -268,6 +283,9 @@ func (p *planReport) print(w io.Writer) {
 		fmt.Fprintf(w, " and %s asks without a price", grouped(p.Unpriced))
 	}
 	fmt.Fprintf(w, "\nEstimates: %s.\n", strings.Join(p.Assumptions, "; "))
+	if p.Budget != nil {
+		p.Budget.print(w, p.CostUSD)
+	}
 	for _, warning := range p.Warnings {
 		fmt.Fprintf(w, "Note: %s\n", printable(warning))
 	}

@@ -149,6 +149,9 @@ func clip(s string, width int) string {
 // lines is the live picture: a head and a line for each teacher.
 func (v *progressView) lines(p *wire.Progress) []string {
 	out := []string{v.head(p)}
+	if line := budgetLine(p.Budget); line != "" {
+		out = append(out, line)
+	}
 	name := 8
 	for _, t := range p.Teachers {
 		name = max(name, min(utf8.RuneCountInString(t.ID), 28))
@@ -204,7 +207,7 @@ func (v *progressView) teacherLine(p *wire.Progress, t *wire.TeacherStatus, name
 	}
 	switch {
 	case t.Stopped != nil:
-		line += "  given up: " + printable(t.Stopped.Class)
+		line += "  " + stoppedAs(t.Stopped)
 	case t.Done:
 		line += "  done"
 	default:
@@ -231,7 +234,7 @@ func (v *progressView) plain(p *wire.Progress) string {
 		rate += answers
 		switch {
 		case t.Stopped != nil:
-			waits = append(waits, fmt.Sprintf("%s given up: %s", printable(t.ID), printable(t.Stopped.Class)))
+			waits = append(waits, printable(t.ID)+" "+stoppedAs(t.Stopped))
 		case t.Waiting != "" && !t.Done:
 			waits = append(waits, printable(t.ID)+" "+printable(firstLine(t.Waiting)))
 		}
@@ -243,6 +246,9 @@ func (v *progressView) plain(p *wire.Progress) string {
 		if c.CachedTokens > 0 {
 			line += ", " + share(c.CachedTokens, c.PromptTokens) + " cached"
 		}
+	}
+	if b := budgetLine(p.Budget); b != "" {
+		line += "  " + b
 	}
 	if len(waits) > 0 {
 		line += "  [" + strings.Join(waits, "; ") + "]"

@@ -69,6 +69,9 @@ func summarize(w io.Writer, r *activities.BuildResult, priceNote string) {
 		fmt.Fprintf(w, ", and %s answers have no price", grouped(r.UnpricedAsks))
 	}
 	fmt.Fprintf(w, ", in %.1f s\n", r.DurationS)
+	if r.Budget != nil {
+		fmt.Fprintf(w, "  %s\n", budgetNote(r.Budget))
+	}
 	for _, line := range givenUp(r) {
 		fmt.Fprintf(w, "  %s\n", line)
 	}
@@ -77,7 +80,13 @@ func summarize(w io.Writer, r *activities.BuildResult, priceNote string) {
 // givenUp says which teachers were given up, and why.
 func givenUp(r *activities.BuildResult) []string {
 	var out []string
+	if b := r.Budget; b != nil && len(b.Stopped) > 0 {
+		out = append(out, printable(overBudget(r)))
+	}
 	for _, id := range sortedKeys(r.Stopped) {
+		if r.Budget != nil && slices.Contains(r.Budget.Stopped, id) {
+			continue
+		}
 		why := strings.TrimPrefix(r.Stopped[id], "teacher "+id+": ")
 		out = append(out, printable(fmt.Sprintf("teacher %s was given up: %s", id, firstLine(why))))
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/stillhouse-data/stillhouse/datasets/catalog"
 	"github.com/stillhouse-data/stillhouse/internal/answers"
 	"github.com/stillhouse-data/stillhouse/internal/home"
+	"github.com/stillhouse-data/stillhouse/internal/wallet"
 	"github.com/stillhouse-data/stillhouse/internal/wire"
 	"github.com/stillhouse-data/stillhouse/workflows"
 )
@@ -36,6 +37,7 @@ type workers struct {
 	session    *session
 	activities *activities.Activities
 	answers    *answers.Store
+	wallets    *wallet.Wallets
 	only       map[string]bool // ids of the teachers that are served; nil: all
 	log        *slog.Logger
 
@@ -73,10 +75,15 @@ func startWorkers(ctx context.Context, s *session, only []string) (*workers, err
 		return nil, errors.Join(err, store.Close(ctx))
 	}
 	w.answers = store
+	w.wallets = &wallet.Wallets{
+		Dir: s.home.Path("worker", "budget"), Worker: store.Worker(), Log: w.log,
+		Authority: &activities.BudgetAuthority{Client: s.temporal},
+	}
 	w.activities = &activities.Activities{
-		Bucket: s.bucket, Answers: store, Catalog: catalog.Open(s.bucket), TempDir: temp, Log: w.log,
+		Wallets: w.wallets,
+		Bucket:  s.bucket, Answers: store, Catalog: catalog.Open(s.bucket), TempDir: temp, Log: w.log,
 		Lookup: s.app.lookup, Keys: s.app.keyring(s.remote), Remote: s.app.listRemote, Serve: w.serve, Stopping: w.stopping, Drain: drainLimit,
-		Trainers: s.trainers(),
+		Trainers: s.trainers(), Leases: activities.TemporalAuthority{Client: s.temporal},
 	}
 	w.pipeline = worker.New(s.temporal, wire.QueuePipeline, w.options(8))
 	workflows.Register(w.pipeline)
@@ -218,6 +225,7 @@ func (w *workers) stop(ctx context.Context) {
 	}
 	wg.Wait()
 	w.activities.Close()
+	w.closeWallets(ctx)
 	if err := w.answers.Close(ctx); err != nil {
 		w.log.Warn("the answers' journal was not closed; the next start reads it again", "error", err)
 	}

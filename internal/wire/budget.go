@@ -16,6 +16,10 @@ const (
 // UpdateBudget changes the budget of a Build that runs: BudgetRequest.
 const UpdateBudget = "budget"
 
+// StoppedBudget is the class of a TeacherFailed whose next ask its budget has no
+// room for.
+const StoppedBudget = "budget"
+
 // ActivityBudget tells the authority of a changed budget.
 const ActivityBudget = "OpenBudget"
 

@@ -11,6 +11,8 @@ import (
 	"encoding/hex"
 	"strings"
 	"time"
+
+	"github.com/stillhouse-data/stillhouse/internal/budget"
 )
 
 // MaxPayload bounds one payload in a workflow's history, in bytes.
@@ -409,6 +411,9 @@ type Progress struct {
 	ShardsDone int             `json:"shards_done"`
 	Refined    RefineCounts    `json:"refined"`
 	Teachers   []TeacherStatus `json:"teachers"`
+	Limited    bool            `json:"limited,omitempty"` // the build spends from a budget
+	// Budget is how the budget stands; filled in by whoever watches.
+	Budget *budget.Status `json:"budget,omitempty"`
 }
 
 // TeacherStatus is one teacher in a Progress.
