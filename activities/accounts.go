@@ -73,7 +73,7 @@ func (a *accounts) count(t *teacherAccount, row *datasets.Attempt) {
 		t.failed += int64(row.Times)
 		t.lost += cost
 	}
-	if number(row.Started) < a.since {
+	if number(row.StartedUS) < a.since {
 		return
 	}
 	a.attempts += int64(row.Times)

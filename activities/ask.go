@@ -168,9 +168,9 @@ func (w *askWork) lookup(ctx context.Context, asks []asked) ([]asked, error) {
 	for i := range asks {
 		keys[i] = asks[i].ask
 	}
-	known, err := w.a.Answers.Answered(ctx, keys)
+	known, err := w.a.answered(ctx, keys)
 	if err != nil {
-		return nil, fmt.Errorf("look up answers: %w", err)
+		return nil, err
 	}
 	var missing []asked
 	for i := range asks {

@@ -171,3 +171,32 @@ func eachText(p *chat.Prompt, visit func(string)) {
 
 // size is what is known of the tokens of an ask's prompt.
 func (a *asked) size() teachers.PromptSize { return promptSize(&a.task.Prompt) }
+
+// answered tells which asks need not be sent: those that an answer serves, and
+// those of which a failure is kept that today's parser can read.
+func (a *Activities) answered(ctx context.Context, asks []answers.Ask) ([]bool, error) {
+	states, err := a.Answers.States(ctx, asks)
+	if err != nil {
+		return nil, err
+	}
+	known := make([]bool, len(asks))
+	var failed []answers.Ask
+	var place []int
+	for i, state := range states {
+		known[i] = state == answers.Served
+		if state == answers.Failed {
+			failed, place = append(failed, asks[i]), append(place, i)
+		}
+	}
+	for start := 0; start < len(failed); start += lookupAnswers {
+		end := min(start+lookupAnswers, len(failed))
+		records, err := a.Answers.Lookup(ctx, failed[start:end])
+		if err != nil {
+			return nil, err
+		}
+		for i, rec := range records {
+			known[place[start+i]] = rec != nil && (rec.Complete || revived(rec) != nil)
+		}
+	}
+	return known, nil
+}

@@ -41,7 +41,7 @@ func paymentOf(t *teacher, c *datasets.Candidate, ask *asked, h *answers.History
 		return payment{}, err
 	}
 	slices.SortStableFunc(l.rows, func(a, b datasets.Attempt) int {
-		return cmp.Or(cmp.Compare(number(a.Started), number(b.Started)), cmp.Compare(a.Number, b.Number))
+		return cmp.Or(cmp.Compare(number(a.StartedUS), number(b.StartedUS)), cmp.Compare(a.Number, b.Number))
 	})
 	return payment{Rows: l.rows}, nil
 }
@@ -62,7 +62,7 @@ func attemptRow(c *datasets.Candidate, started time.Time, n int32) datasets.Atte
 	at := started.UnixMicro()
 	return datasets.Attempt{
 		AttemptID: datasets.AttemptID(c.AskID, started, n), PromptID: c.PromptID, TaskID: c.TaskID, SampleID: c.SampleID,
-		AskID: c.AskID, Teacher: c.Teacher, ModelAsked: c.ModelAsked, Number: n, Times: 1, Started: &at,
+		AskID: c.AskID, Teacher: c.Teacher, ModelAsked: c.ModelAsked, Number: n, Times: 1, StartedUS: &at,
 	}
 }
 
@@ -205,7 +205,7 @@ func (t *teacher) cost(usage chat.Usage, rec *answers.Record, ledger *answers.Le
 	}
 	bill := teachers.Bill{Usage: usage, Batch: ledger.Batch != "", Share: time.Duration(ledger.ShareUS) * time.Microsecond}
 	if bill.Share == 0 && t.price.GPUHour > 0 && !bill.Batch {
-		bill.Share = teachers.ShareOf(rec.Latency, t.spec.Limits.Concurrency)
+		bill.Share = teachers.ShareOf(rec.Latency, t.spec.Limits.AtOnce())
 	}
 	cost := t.price.CostOf(bill)
 	return &cost, &t.priceID, optional(t.price.AsOf)

@@ -34,10 +34,10 @@ type Attempt struct {
 	AskID            string  `json:"ask_id" parquet:"ask_id"`
 	Teacher          string  `json:"teacher" parquet:"teacher,dict"`
 	ModelAsked       string  `json:"model_asked" parquet:"model_asked,dict"`
-	Number           int32   `json:"number" parquet:"number"`                                             // from 1, each time that the ask was made
-	Times            int32   `json:"times" parquet:"times"`                                               // requests that the row stands for: 1, but in very long runs of refusals
-	Started          *int64  `json:"started,omitempty" parquet:"started,optional,timestamp(microsecond)"` // microseconds since 1970, UTC
-	Status           *int32  `json:"status,omitempty" parquet:"status,optional"`                          // HTTP status; null: no response
+	Number           int32   `json:"number" parquet:"number"`                            // from 1, each time that the ask was made
+	Times            int32   `json:"times" parquet:"times"`                              // requests that the row stands for: 1, but in very long runs of refusals
+	StartedUS        *int64  `json:"started_us,omitempty" parquet:"started_us,optional"` // when it was sent: microseconds since 1970, UTC
+	Status           *int32  `json:"status,omitempty" parquet:"status,optional"`         // HTTP status; null: no response
 	Error            *string `json:"error,omitempty" parquet:"error,optional,dict"`
 	ErrorText        *string `json:"error_text,omitempty" parquet:"error_text,optional,zstd"` // the endpoint's words, bounded and redacted
 	LatencyMS        *int64  `json:"latency_ms,omitempty" parquet:"latency_ms,optional"`

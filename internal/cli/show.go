@@ -169,6 +169,7 @@ func (d *description) counts() {
 		d.line("rejected", "%s", reasons(m.Rejected))
 	}
 	d.line("cost", "%s%s", money(m.CostMicros), some(m.Unpriced, ", and %s answers have no price"))
+	d.ledger()
 }
 
 // some is a phrase about a count, "" for none.

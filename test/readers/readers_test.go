@@ -44,6 +44,7 @@ func TestEveryReaderReadsEveryTable(t *testing.T) {
 	add(write(t, dir, "pairs", pairs()))
 	add(write(t, dir, "candidates", candidates()))
 	add(write(t, dir, "prompts", promptRows()))
+	add(write(t, dir, "attempts", attempts()))
 	add(write(t, dir, "no_rows", candidates()[:0]))
 	add(write(t, dir, "only_nulls", trainRows()[:1]))
 	add(write(t, dir, "many_groups", manyRows(500)))

@@ -99,3 +99,19 @@ func candidates() []datasets.Candidate {
 		{PromptID: "c", Error: ptr("timeout"), ErrorText: ptr("no answer within 60m"), Messages: []chat.Message{{Role: "user", Content: ptr("hi")}}},
 	}
 }
+
+func attempts() []datasets.Attempt {
+	return []datasets.Attempt{
+		{PromptID: "a"},
+		{
+			AttemptID: "0123", PromptID: "b", TaskID: "b/math/max", SampleID: "s1", AskID: "a1", Teacher: "k3", ModelAsked: "kimi-k3",
+			Number: 2, Times: 1, StartedUS: ptr(int64(1_790_000_000_000_000)), Status: ptr(int32(200)), Error: ptr("truncated"),
+			ErrorText: ptr("the response ended without a finish reason"), LatencyMS: ptr(int64(1200)), TTFTMS: ptr(int64(0)), Bytes: 777,
+			PartialContent: ptr(""), PartialReasoning: ptr("Let me see …"), PromptTokens: ptr(int64(19)), CachedTokens: ptr(int64(0)),
+			CacheWriteTokens: ptr(int64(0)), CompletionTokens: ptr(int64(4)), ReasoningTokens: ptr(int64(0)),
+			UsageSource: ptr(datasets.UsageEstimated), Billable: true, CostMicros: ptr(int64(117)), PriceID: ptr("0011223344556677"),
+			PriceAsOf: ptr("2026-11-01"), Batch: ptr("batch_1"), ShareUS: ptr(int64(1)), Outcome: datasets.OutcomeAnswered,
+		},
+		{PromptID: "c", Number: 1, Times: math.MaxInt32, Error: ptr("network"), CostMicros: ptr(int64(0)), Outcome: datasets.OutcomeUndone},
+	}
+}
