@@ -255,7 +255,10 @@ func (l *lessee) request() (r wire.LeaseRequest, idle bool) {
 		Declared: wire.Declared{Concurrency: d.Declared.Concurrency, RPM: d.Declared.RPM, TPM: d.Declared.TPM},
 	}
 	if users > 0 || d.Waiting > 0 {
-		r.Wants, r.Hungry, r.RPM, r.TPM = min(d.InFlight+d.Waiting, d.Allowed), d.Waiting > 0, d.RPM, d.TPM
+		r.Hungry, r.RPM, r.TPM = d.Waiting > 0, d.RPM, d.TPM
+		if r.Hungry {
+			r.Wants = max(d.Allowed, d.InFlight)
+		}
 	}
 	return l.numbered(r), users == 0 && d.Waiting == 0 && d.InFlight == 0
 }

@@ -41,6 +41,10 @@ func (a *Activities) plan(ctx context.Context, ref wire.BuildRef, beat func(stri
 	if err != nil {
 		return nil, err
 	}
+	options, err := a.readOptions(ctx, rt)
+	if err != nil {
+		return nil, err
+	}
 	dir, err := os.MkdirTemp(a.TempDir, "plan-*")
 	if err != nil {
 		return nil, err
@@ -61,9 +65,9 @@ func (a *Activities) plan(ctx context.Context, ref wire.BuildRef, beat func(stri
 	}
 	var plan *Plan
 	if ref.Preview > 0 {
-		plan, err = MakeSample(ctx, ref.Preview, rt.recipe, files, ReadOptions(), dir, sink, beat)
+		plan, err = MakeSample(ctx, ref.Preview, rt.recipe, files, options, dir, sink, beat)
 	} else {
-		plan, err = MakePlan(ctx, rt.recipe, files, ReadOptions(), dir, sink, beat)
+		plan, err = MakePlan(ctx, rt.recipe, files, options, dir, sink, beat)
 	}
 	if err != nil {
 		return nil, err
@@ -139,7 +143,7 @@ func teacherPlan(t *teacher, plan *Plan) wire.TeacherPlan {
 	}
 	concurrency := 256 // recorded answers are only looked up
 	if t.config != nil {
-		concurrency = t.spec.Limits.Concurrency
+		concurrency = t.spec.Limits.AtOnce()
 	}
 	perBatch := plan.BatchTasks[t.spec.ID] * plan.Samples
 	tp.Window = min(2*concurrency/perBatch+5, MostBatches)

@@ -148,7 +148,7 @@ func (p *Plan) sizeBatches(r *recipe.Recipe) {
 		asks := mostBatchAsks // recorded answers are only looked up
 		if t.API != recipe.APIRecorded {
 			part := int(min(p.asks(t.ID)/batchesOfAll, mostBatchAsks))
-			asks = min(max(min(batchRounds*t.Limits.Concurrency, part), 2*t.Limits.Concurrency, BatchAsks), mostBatchAsks)
+			asks = min(max(min(batchRounds*t.Limits.AtOnce(), part), 2*t.Limits.AtOnce(), BatchAsks), mostBatchAsks)
 		}
 		p.BatchTasks[t.ID] = max(1, asks/p.Samples)
 	}
@@ -247,10 +247,11 @@ func (p *planner) read(ctx context.Context, index int, files []sources.File) err
 	var rows, bad int64
 	var shown []string
 	for _, f := range files {
+		of := mapper.With(ctx, f, p.files.Images)
 		for row, err := range sources.Rows(ctx, f, p.files) {
 			var items []sources.Item
 			if err == nil {
-				items, err = mapper.Items(row)
+				items, err = of.Items(row)
 			}
 			var rowError *sources.RowError
 			var fileError *sources.FileError

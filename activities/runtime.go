@@ -141,7 +141,7 @@ func newTeacher(spec *recipe.Teacher, files *Sources) *teacher {
 		ID: spec.ID, API: teachers.OnlineAPI(spec.API), BaseURL: spec.BaseURL, Model: spec.Model, Identity: spec.Identity,
 		Headers: spec.Headers, Price: t.price, Profile: &profile,
 		Limits: teachers.Limits{
-			Concurrency: spec.Limits.Concurrency, RPM: float64(spec.Limits.RPM),
+			Concurrency: spec.Limits.Concurrency, RPM: float64(spec.Limits.RPM), TPM: float64(spec.Limits.TPM),
 			Connect: spec.Limits.Connect, FirstByte: spec.Limits.FirstByte, Idle: spec.Limits.Idle,
 			NoProgress: spec.Limits.NoProgress, Total: spec.Limits.Total,
 			MaxBytes: int64(spec.Limits.MaxBytes),
@@ -335,7 +335,7 @@ func (a *Activities) turnsOf(c *teachers.Client, t *teacher) *turns {
 		if a.turns == nil {
 			a.turns = map[*teachers.Client]*turns{}
 		}
-		q = newTurns(t.spec.Limits.Concurrency)
+		q = newTurns(t.spec.Limits.AtOnce())
 		a.turns[c] = q
 	}
 	return q
@@ -357,7 +357,7 @@ func (a *Activities) client(t *teacher) (*teachers.Client, error) {
 	if a.clients == nil {
 		a.clients = map[string]*teachers.Client{}
 	}
-	c := teachers.NewClient(t.config, teachers.WithLimiter(a.leasing().limiter(t.endpoint, t.spec.Model)))
+	c := teachers.NewClient(t.config, teachers.WithImages(a.image), teachers.WithLimiter(a.leasing().limiter(t.endpoint, t.spec.Model)))
 	a.clients[string(id)] = c
 	return c, nil
 }

@@ -124,7 +124,16 @@ func (a *app) makePlan(ctx context.Context, r *recipe.Recipe) (*planReport, erro
 	sink := func(ctx context.Context, s activities.Shard, tasks []datasets.Task) (activities.Shard, error) {
 		return s, counter.Count(ctx, tasks)
 	}
-	plan, err := activities.MakePlan(ctx, r, prompts, activities.ReadOptions(), temp, sink, func(string) {})
+	options := activities.ReadOptions()
+	found, err := activities.FindImages(ctx, r, prompts, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer found.Close()
+	if found != nil {
+		options.Images = found
+	}
+	plan, err := activities.MakePlan(ctx, r, prompts, options, temp, sink, func(string) {})
 	if err != nil {
 		return nil, err
 	}

@@ -38,8 +38,6 @@ var notYet = []struct {
 	{"output.report_text", "", "remove it"},
 	{"pairs", "", "remove it"},
 	{"prompt_filter", "", "remove it, and clean the prompt files first"},
-	{"prompts[].fields.images", "", "remove it, and leave rows with images out"},
-	{"teachers[].limits.tpm", "", "remove it and bound the teacher by concurrency and rpm"},
 }
 
 var index = regexp.MustCompile(`\[[0-9]+\]`)

@@ -33,7 +33,7 @@ func TestLeastRecipeHasDefaults(t *testing.T) {
 		Prompts:    []PromptSource{{Path: "p.jsonl", Domain: "default", Efforts: []string{"default"}}},
 		Teachers: []Teacher{{
 			ID: "m", API: "openai", BaseURL: "http://localhost:8000/v1", Model: "m",
-			Limits: Limits{Concurrency: 8, Connect: 10 * time.Second, FirstByte: 2 * time.Minute, Idle: 5 * time.Minute, Total: time.Hour, MaxBytes: 64 << 20},
+			Limits: Limits{Connect: 10 * time.Second, FirstByte: 2 * time.Minute, Idle: 5 * time.Minute, Total: time.Hour, MaxBytes: 64 << 20},
 			Terms:  Terms{Training: "unknown"},
 		}},
 		Ask:    Ask{Route: Route{Kind: "domain"}, Samples: Samples{Min: 1, Max: 1}},
@@ -317,7 +317,7 @@ func FuzzParse(f *testing.F) {
 				t.Fatalf("accepted without what is needed: %+v", r)
 			}
 			for i := range r.Teachers {
-				if l := r.Teachers[i].Limits; r.Teachers[i].ID == "" || l.Concurrency < 1 || l.Total <= 0 || l.MaxBytes < 1 {
+				if l := r.Teachers[i].Limits; r.Teachers[i].ID == "" || l.Concurrency < 0 || l.Total <= 0 || l.MaxBytes < 1 {
 					t.Fatalf("accepted teacher %+v", r.Teachers[i])
 				}
 			}

@@ -79,13 +79,16 @@ type ParamsBy struct {
 	Effort map[string]map[string]any `yaml:"effort"`
 }
 
-// Limits bound what is sent to a teacher and taken from it.
+// Limits bound what is sent to a teacher and taken from it. The first three hold
+// for all workers of a cluster together and for every teacher that asks the same
+// model at the same endpoint; where builds or teachers declare different ones,
+// the lowest hold while they run.
 type Limits struct {
-	// Requests at the same time.
-	Concurrency int `yaml:"concurrency" min:"1" max:"65536" default:"8"`
-	// Requests per minute; 0 is no limit.
+	// Requests at the same time, over all workers; learned where absent.
+	Concurrency int `yaml:"concurrency" min:"1" max:"65536"`
+	// Requests per minute, over all workers; 0 declares none: then refusals teach it.
 	RPM int `yaml:"rpm" min:"0" default:"0"`
-	// Tokens per minute; 0 is no limit.
+	// Tokens per minute, of prompts and answers, over all workers; 0 declares none.
 	TPM int `yaml:"tpm" min:"0" default:"0"`
 	// Longest time to an open connection, TLS included.
 	Connect time.Duration `yaml:"connect" default:"10s"`
@@ -99,6 +102,18 @@ type Limits struct {
 	Total time.Duration `yaml:"total" default:"60m"`
 	// Largest answer.
 	MaxBytes ByteSize `yaml:"max_bytes" default:"64MiB"`
+}
+
+// AssumedConcurrency is how many requests at the same time plans reckon with
+// where none are declared.
+const AssumedConcurrency = 16
+
+// AtOnce is the declared concurrency, or AssumedConcurrency.
+func (l *Limits) AtOnce() int {
+	if l.Concurrency > 0 {
+		return l.Concurrency
+	}
+	return AssumedConcurrency
 }
 
 // A Price is in US dollars per million tokens.
