@@ -18,7 +18,8 @@ const (
 	// crash after a crash costs less.
 	heldShare = 16
 	// loanShare is the part of what is free that one wallet gets beyond its need:
-	// one in four, shared with the other wallets. Loans shrink as the budget does.
+	// one in four, shared with the other wallets. Loans shrink as the budget does,
+	// and what a machine that is lost takes with it stays within heldShare.
 	loanShare = 4
 	// forgetWallet and forgetJob bound what the book remembers.
 	forgetWallet = 7 * 24 * time.Hour
@@ -292,7 +293,7 @@ func (b *Book) lendSpare(now time.Time, w *Wallet, r *Request, loans []Loan) {
 		}
 		lent := w.pocket(p.Pocket)
 		line := b.tightest(p.Pocket)
-		more := min(p.Want-(lent.Granted-p.Spent-p.Held), line.Left()/(loanShare*b.live(now)))
+		more := min(p.Want-(lent.Granted-p.Spent-p.Held), line.Left()/(loanShare*b.live(now)), b.heldMost(now))
 		lent.Granted += max(more, 0)
 	}
 }

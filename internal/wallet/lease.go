@@ -18,9 +18,11 @@ const (
 	tightEvery = time.Second
 	// restAfter spaces requests that nobody waits for.
 	restAfter = time.Second
-	// spareAsks is how many asks of the largest size a loan has room for, at least,
-	// beyond what is reserved.
-	spareAsks = 16
+	// A loan has room for what is spent in spareFor, and for spareAsks asks of the
+	// largest size at least: more would be lost with the machine, less would make
+	// asks wait for the authority.
+	spareFor  = 3 * time.Second
+	spareAsks = 8
 	// callLimit bounds one request.
 	callLimit = 10 * time.Second
 	// retryFirst and retryMost are the waits after requests that failed.
@@ -177,9 +179,12 @@ func (w *wallet) ask() (budget.Request, error) {
 		return budget.Request{}, err
 	}
 	r := budget.Request{Worker: w.worker, Period: w.file.period, Seq: seq, Lost: w.file.lost}
+	now := time.Now()
 	for _, g := range w.sorted() {
+		g.measure(now.Sub(w.asked))
 		r.Pockets = append(r.Pockets, w.pocket(g))
 	}
+	w.asked = now
 	return r, nil
 }
 
@@ -227,13 +232,18 @@ func (w *wallet) pocket(g *group) budget.Pocket {
 	}
 	p.Keep = max(p.Keep, 0)
 	g.limit = g.charged + p.Keep
-	g.flow = 0
 	return p
 }
 
-// spare is what a group should have beyond what it needs now: what it spends
-// until the next renewal, and room for some asks.
-func (g *group) spare() int64 { return max(2*g.flow, spareAsks*g.largest) }
+// spare is what a group should have beyond what it needs now.
+func (g *group) spare() int64 { return max(g.pace, spareAsks*g.largest) }
+
+// measure takes the pace of what is reserved, as an amount in spareFor.
+func (g *group) measure(since time.Duration) {
+	since = max(since, 100*time.Millisecond)
+	g.pace = int64(float64(g.flow) * float64(spareFor) / float64(since))
+	g.flow = 0
+}
 
 // hear takes in the authority's answer.
 func (w *wallet) hear(sent time.Time, r *budget.Request, reply *budget.Reply) error {

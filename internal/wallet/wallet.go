@@ -183,6 +183,7 @@ type group struct {
 	held    int64
 	denied  *budget.Line // of its last need
 	flow    int64        // reserved since the last request to the authority
+	pace    int64        // what is reserved in spareFor, as measured then
 	largest int64        // amount that was reserved since the last account began
 }
 
@@ -208,6 +209,7 @@ type wallet struct {
 	users    int
 	broken   error // of the disk: nothing can be reserved any more
 	leaseEnd time.Time
+	asked    time.Time // when the authority was asked last
 	held     int64
 	heldMost int64
 	tight    bool
