@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/stillhouse-data/stillhouse/internal/chat"
@@ -34,9 +35,11 @@ type Client struct {
 	limits    Limits
 	url       string
 	shownURL  string
+	target    *url.URL    // of every request
 	headers   http.Header // of every request; the key is added
-	secrets   secrets     // those of the configuration; the key is added for each request
-	unusable  error       // why nothing can be asked
+	keyed     atomic.Pointer[keyedHeader]
+	secrets   secrets // those of the configuration; the key is added for each request
+	unusable  error   // why nothing can be asked
 	transport http.RoundTripper
 	owned     *http.Transport // nil with WithTransport
 	http      *http.Client
@@ -68,10 +71,13 @@ func NewClient(config *Config, options ...Option) *Client {
 		c.transport = c.owned
 	}
 	c.http = &http.Client{Transport: c.transport, CheckRedirect: sameHost}
+	if c.target, _ = url.Parse(c.url); c.target != nil {
+		basicAuth(c.target, c.headers)
+	}
 	if c.limiter == nil {
 		c.limiter = NewLimiter()
 	}
-	c.permits = newPermits(limits, c.limiter)
+	c.permits = newPermits(limits, c.limiter, c.profile != nil && c.profile.CapReserved)
 	return c
 }
 

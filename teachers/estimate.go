@@ -21,19 +21,20 @@ type estimate struct {
 	seen          int
 }
 
-// of is the estimate for a request, in tokens.
-func (e *estimate) of(r *Request) float64 {
+// of is the estimate for a request, in tokens. reserved tells that the endpoint
+// counts the token cap whatever the answer.
+func (e *estimate) of(r *Request, reserved bool) float64 {
 	ratio := e.bytesPerToken
 	if ratio == 0 {
 		ratio = firstBytesPerToken
 	}
 	answer := e.answer
-	if e.seen < estimateAfter {
+	switch {
+	case r.Cap > 0 && (reserved || e.seen < estimateAfter):
+		answer = float64(r.Cap)
+	case e.seen < estimateAfter:
 		answer = firstAnswer
-		if r.Cap > 0 {
-			answer = float64(r.Cap)
-		}
-	} else if r.Cap > 0 {
+	case r.Cap > 0:
 		answer = min(answer, float64(r.Cap))
 	}
 	return float64(len(r.Body))/ratio + answer

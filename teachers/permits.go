@@ -20,6 +20,7 @@ type State struct {
 type permits struct {
 	limiter  *Limiter
 	declared Declared
+	reserved bool // the endpoint counts the whole token cap: Profile.CapReserved
 
 	// The limiter's lock guards these.
 	asked    time.Time // when it asked last
@@ -36,8 +37,8 @@ type permits struct {
 	stopUntil time.Time
 }
 
-func newPermits(l Limits, limiter *Limiter) *permits {
-	p := &permits{limiter: limiter, declared: Declared{Concurrency: l.Concurrency, RPM: l.RPM, TPM: l.TPM}}
+func newPermits(l Limits, limiter *Limiter, reserved bool) *permits {
+	p := &permits{limiter: limiter, reserved: reserved, declared: Declared{Concurrency: l.Concurrency, RPM: l.RPM, TPM: l.TPM}}
 	limiter.join(p)
 	return p
 }
@@ -46,7 +47,7 @@ func newPermits(l Limits, limiter *Limiter) *permits {
 func (p *permits) turn(r *Request) *turn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return &turn{client: p, tokens: p.estimate.of(r), index: -1}
+	return &turn{client: p, tokens: p.estimate.of(r, p.reserved), index: -1}
 }
 
 // outcome is how a request ended, for the limiter.
@@ -63,6 +64,9 @@ func (p *permits) outcome(r *Request, reply *Reply, e *Error) outcome {
 		}
 		u := answer.Usage
 		o.tokens = float64(u.PromptTokens + u.CompletionTokens)
+		if p.reserved {
+			o.tokens = float64(u.PromptTokens + max(u.CompletionTokens, r.Cap))
+		}
 		p.mu.Lock()
 		p.estimate.learn(r, u)
 		p.mu.Unlock()
