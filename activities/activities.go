@@ -60,8 +60,6 @@ type Activities struct {
 	// Trainers starts trainings; see handoff.go.
 	Trainers Trainers
 
-	// BatchTimes are the waits of batch APIs.
-	BatchTimes BatchTimes
 	// Now is the clock of batches; nil: time.Now.
 	Now func() time.Time
 

@@ -54,7 +54,7 @@ func (j *batchJob) reserve(ctx context.Context) (*wire.BatchSubmitOutput, error)
 	case ctx.Err() != nil:
 		return nil, err
 	case waiting.Err() != nil:
-		return &wire.BatchSubmitOutput{WaitMS: j.times.Busy.Milliseconds(), Why: fmt.Sprintf("the budget has no room for the $%.2f that the batch can cost, until others have settled", float64(worst)/1e6)}, nil
+		return &wire.BatchSubmitOutput{WaitMS: j.busy().Milliseconds(), Why: fmt.Sprintf("the budget has no room for the $%.2f that the batch can cost, until others have settled", float64(worst)/1e6)}, nil
 	case j.st.Rows > 1:
 		return &wire.BatchSubmitOutput{Gone: true, Most: max(worst/2, 1), Why: "the budget has room for a smaller batch at most"}, j.drop(ctx)
 	}

@@ -151,7 +151,7 @@ func (j *batchJob) refusedWhole(ctx context.Context, b *teachers.Batch) (*wire.B
 	case e.StopsTeacher() || class == teachers.ClassBadRequest || class == teachers.ClassContextOverflow:
 		out.Stopped = &wire.TeacherFailed{Class: class, Text: bounded(e.Error())}
 	default:
-		out.WaitMS = j.times.Busy.Milliseconds()
+		out.WaitMS = j.busy().Milliseconds()
 		out.Why = bounded(words)
 	}
 	return out, nil

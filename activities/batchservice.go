@@ -27,32 +27,6 @@ type batchService interface {
 	Close()
 }
 
-// BatchTimes are the waits of batches; the zero value of a field is its default.
-type BatchTimes struct {
-	// Unknown is how long after a submission whose answer was lost the endpoint
-	// is asked what became of it: by then it must have done with the request,
-	// however slow it is. Default 2m.
-	Unknown time.Duration
-	// Busy is the wait after an endpoint's refusal to take more for now, where
-	// it names none. Default 1m.
-	Busy time.Duration
-	// Settled is how long a file of results in a folder must have been as it is
-	// before it is taken for whole though rows are missing. Default 1m.
-	Settled time.Duration
-}
-
-func (t BatchTimes) withDefaults() BatchTimes {
-	for _, f := range []struct {
-		d  *time.Duration
-		to time.Duration
-	}{{&t.Unknown, 2 * time.Minute}, {&t.Busy, time.Minute}, {&t.Settled, time.Minute}} {
-		if *f.d <= 0 {
-			*f.d = f.to
-		}
-	}
-	return t
-}
-
 // service is the worker's one client of a teacher's batch API.
 func (a *Activities) service(t *teacher) (batchService, error) {
 	id, err := json.Marshal([]any{t.spec.ID, t.endpoint, t.spec.API, t.spec.BaseURL, t.spec.Model, keyRef(t.spec), t.spec.Headers, t.spec.Limits, t.spec.Batch.Folder})
@@ -66,7 +40,7 @@ func (a *Activities) service(t *teacher) (batchService, error) {
 	}
 	var s batchService
 	if folder := t.spec.Batch.Folder; folder != "" {
-		s, err = newSpool(a.Bucket, folder, t.config, a.BatchTimes.withDefaults().Settled)
+		s, err = newSpool(a.Bucket, folder, t.config, t.spec.Batch.Settle)
 	} else {
 		s, err = teachers.NewBatchClient(t.config)
 	}

@@ -41,7 +41,6 @@ type batchJob struct {
 	service batchService
 	store   *batches.Store
 	st      *batches.State
-	times   BatchTimes
 }
 
 func (a *Activities) batchJob(ctx context.Context, in wire.BatchInput) (*batchJob, error) {
@@ -49,7 +48,7 @@ func (a *Activities) batchJob(ctx context.Context, in wire.BatchInput) (*batchJo
 	if err != nil {
 		return nil, err
 	}
-	j := &batchJob{a: a, in: in, rt: rt, teacher: t, service: s, store: batches.Open(a.Bucket, t.endpoint), times: a.BatchTimes.withDefaults()}
+	j := &batchJob{a: a, in: in, rt: rt, teacher: t, service: s, store: batches.Open(a.Bucket, t.endpoint)}
 	if j.st, err = j.store.Load(ctx, in.Batch); err != nil {
 		return nil, err
 	}
@@ -190,14 +189,16 @@ func (j *batchJob) submitted(ctx context.Context, b *teachers.Batch, unproved bo
 // must have done with it. Where the file goes up with the submission, sending
 // takes long by itself.
 func (j *batchJob) unknownAfter() time.Duration {
-	if _, folder := j.service.(*spool); folder {
-		return j.times.Settled // writing a file again is no second submission
+	settle := j.teacher.spec.Batch.Settle
+	if _, folder := j.service.(*spool); !folder && !j.service.Uploads() {
+		return 10 * settle
 	}
-	if !j.service.Uploads() {
-		return 10 * j.times.Unknown
-	}
-	return j.times.Unknown
+	return settle
 }
+
+// busy is the wait after an endpoint's refusal to take more for now, where it
+// names none.
+func (j *batchJob) busy() time.Duration { return j.teacher.spec.Batch.Settle / 2 }
 
 // unknown waits until the endpoint must have done with a submission whose
 // answer was lost.
@@ -282,7 +283,7 @@ func (j *batchJob) refused(ctx context.Context, err error) (*wire.BatchSubmitOut
 	case e.StopsTeacher() || e.Class == teachers.ClassBadRequest || e.Class == teachers.ClassContextOverflow:
 		return &wire.BatchSubmitOutput{Stopped: &wire.TeacherFailed{Class: e.Class, Text: bounded(e.Error())}}, nil
 	case e.Class == teachers.ClassRateLimited || e.Class == teachers.ClassOverloaded:
-		return &wire.BatchSubmitOutput{WaitMS: max(e.RetryAfter, j.times.Busy).Milliseconds(), Why: briefly(e)}, nil
+		return &wire.BatchSubmitOutput{WaitMS: max(e.RetryAfter, j.busy()).Milliseconds(), Why: briefly(e)}, nil
 	}
 	return nil, err // tried again by the activity's own policy
 }

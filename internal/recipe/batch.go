@@ -13,6 +13,8 @@ type Batch struct {
 	Window time.Duration `yaml:"window" default:"24h"`
 	// Time between two looks at a batch; it grows to ten times as much.
 	Poll time.Duration `yaml:"poll" default:"30s"`
+	// Time after which the endpoint has surely done with a submission whose answer was lost, so that it can say whether it has the batch; half as long is waited where its queue is full.
+	Settle time.Duration `yaml:"settle" default:"2m"`
 	// Most requests of one batch; the vendor's limit where absent.
 	Rows int `yaml:"rows" min:"1" max:"1000000"`
 	// Largest request file; the vendor's limit where absent.
@@ -29,6 +31,8 @@ const (
 	minPoll   = 10 * time.Millisecond
 	maxPoll   = time.Hour
 	maxWindow = 14 * 24 * time.Hour
+	minSettle = time.Second
+	maxSettle = time.Hour
 )
 
 // IsBatch tells whether the teacher is asked through a batch API.
@@ -61,6 +65,9 @@ func (c *checker) batch(t *Teacher, path string) {
 	}
 	if b.Poll < minPoll || b.Poll > maxPoll {
 		c.fault(at+".poll", fmt.Sprintf("%s: want %s to %s", b.Poll, minPoll, maxPoll), "30s suits batches that take hours")
+	}
+	if b.Settle < minSettle || b.Settle > maxSettle {
+		c.fault(at+".settle", fmt.Sprintf("%s: want %s to %s", b.Settle, minSettle, maxSettle), "2m suits every vendor")
 	}
 	if c.has(at+".bytes") && b.Bytes <= 0 {
 		c.fault(at+".bytes", "must be above 0", "such as 100MB, or remove it")
