@@ -49,13 +49,22 @@ func (d *messageDecoder) event(name, data []byte) (bool, error) {
 	case string(name) == "error":
 		return false, d.chat.reported(errorInBody(data))
 	}
+	if text, ok := d.chat.same.match(name, data); ok {
+		d.chat.more(text)
+		return len(text) > 2, nil
+	}
 	before := d.size()
+	event := data
 	for len(data) > 0 { // one object, unless a proxy joined two
 		end, err := d.object(string(name), data)
 		if err != nil {
 			return false, err
 		}
 		data = data[skipSpace(data, end):]
+	}
+	if d.chat.same.wanted() {
+		text, target, ok := plainBlockDelta(event)
+		d.chat.same.learn(name, event, text, target, ok)
 	}
 	return d.size() > before, nil
 }

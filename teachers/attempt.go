@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
-	"maps"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"slices"
 	"strconv"
@@ -37,19 +35,15 @@ func (c *Client) attempt(parent context.Context, body []byte, used *string) (got
 	secrets := c.hidden(key)
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
-	dog := watch(c.limits, cancel)
+	dog := watch(&c.limits, cancel)
 	defer dog.stop()
 	defer func() {
 		if failed != nil {
 			failed.sent = dog.phase.Load() >= phaseSent
 		}
 	}()
-	request, err := c.request(ctx, body, key, dog)
-	if err != nil {
-		return nil, &Error{Class: ClassBadRequest, Excerpt: secrets.excerpt(err.Error()), cause: err}
-	}
 	traceOf(parent).sent()
-	response, err := c.http.Do(request)
+	response, err := c.send(ctx, body, key, dog)
 	if err != nil {
 		return nil, lost(parent, ctx, secrets, err)
 	}
@@ -80,21 +74,6 @@ func (c *Client) attempt(parent context.Context, body []byte, used *string) (got
 		return nil, &e
 	}
 	return c.reply(response, &in, answer, secrets)
-}
-
-func (c *Client) request(ctx context.Context, body []byte, key string, dog *watchdog) (*http.Request, error) {
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn: func(httptrace.GotConnInfo) { dog.enter(phaseSent) },
-	})
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
-	if err != nil {
-		return nil, errors.Unwrap(err) // without the URL
-	}
-	maps.Copy(r.Header, c.headers)
-	if key != "" {
-		authorize(r.Header, c.dialect, c.profile, key)
-	}
-	return r, nil
 }
 
 func (c *Client) reply(response *http.Response, in *incoming, answer *Answer, secrets secrets) (*Reply, *Error) {
@@ -182,27 +161,30 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 
 // keptHeaders are the response headers worth keeping beside an answer.
 func keptHeaders(h http.Header) map[string]string {
-	var out map[string]string
-	for _, name := range slices.Sorted(maps.Keys(h)) {
-		values := h[name]
-		name = strings.ToLower(name)
-		if len(values) == 0 || len(name) > headerBytes || !keptHeader(name) || len(out) == keptMost {
-			continue
+	var names []string
+	for name, values := range h {
+		if len(values) > 0 && len(name) <= headerBytes && keptHeader(name) {
+			names = append(names, name)
 		}
-		if out == nil {
-			out = map[string]string{}
-		}
-		out[name] = values[0][:min(len(values[0]), headerBytes)]
+	}
+	if names == nil {
+		return nil
+	}
+	slices.Sort(names)
+	out := make(map[string]string, min(len(names), keptMost))
+	for _, name := range names[:min(len(names), keptMost)] {
+		out[strings.ToLower(name)] = h[name][0][:min(len(h[name][0]), headerBytes)]
 	}
 	return out
 }
 
+// keptHeader tells by a header's canonical name whether it is kept.
 func keptHeader(name string) bool {
 	switch name {
-	case "x-request-id", "request-id", "openai-processing-ms", "openai-version", "openai-model", "cf-ray", "x-generation-id":
+	case "X-Request-Id", "Request-Id", "Openai-Processing-Ms", "Openai-Version", "Openai-Model", "Cf-Ray", "X-Generation-Id":
 		return true
 	}
-	return strings.HasPrefix(name, "x-ratelimit-") || strings.HasPrefix(name, "anthropic-ratelimit-")
+	return strings.HasPrefix(name, "X-Ratelimit-") || strings.HasPrefix(name, "Anthropic-Ratelimit-")
 }
 
 // incoming is a response that is being read.

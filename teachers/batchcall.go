@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"time"
 )
 
@@ -81,18 +80,13 @@ func (b *BatchClient) send(parent context.Context, c *batchCall, take func(io.Re
 	if len(query) > 0 {
 		address += "?" + string(query)
 	}
-	// The request of an ask, turned into one of this API: it carries the key, the
-	// recipe's headers and the dialect's own. Its watchdog has nothing to watch.
-	dog := watch(cl.limits, func(error) {})
-	defer dog.stop()
-	r, err := cl.request(ctx, nil, key, dog)
-	if err == nil {
-		r.Method, r.Body, r.GetBody, r.ContentLength = c.method, nil, nil, 0
-		r.URL, err = url.Parse(address)
-	}
+	r, err := http.NewRequestWithContext(ctx, c.method, address, nil)
 	if err != nil {
+		err = cmpError(errors.Unwrap(err), err) // without the URL
 		return &Error{Class: ClassBadRequest, Excerpt: secrets.excerpt(err.Error()), cause: err}
 	}
+	// As an ask it carries the key, the recipe's headers and the dialect's own.
+	r.Header = cl.header(key).Clone()
 	if c.body != nil {
 		r.Body, r.ContentLength = io.NopCloser(&guardedReader{c.body, guard}), c.size
 	}

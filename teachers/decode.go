@@ -24,6 +24,7 @@ type chatDecoder struct {
 	flags              []string
 	failure            *Error // what the endpoint reported in the middle of a response
 	done               bool   // [DONE] came
+	same               template
 }
 
 func (d *chatDecoder) finished() bool { return d.failure == nil && terminal(d.finish) }
@@ -41,7 +42,12 @@ func (d *chatDecoder) event(name, data []byte) (bool, error) {
 	case string(name) == "error":
 		return false, d.reported(errorInBody(data))
 	}
+	if text, ok := d.same.match(name, data); ok {
+		d.more(text)
+		return len(text) > 2, nil
+	}
 	before := d.size()
+	event := data
 	// One event is one object, unless a proxy joined two.
 	for len(data) > 0 {
 		end, err := d.object(data, true)
@@ -50,7 +56,20 @@ func (d *chatDecoder) event(name, data []byte) (bool, error) {
 		}
 		data = data[skipSpace(data, end):]
 	}
+	if d.hasChoice && d.same.wanted() {
+		text, target, ok := plainChunk(event, d.choice)
+		d.same.learn(name, event, text, target, ok)
+	}
 	return d.size() > before, nil
+}
+
+// more reads the text of an event of the same shape as the one before.
+func (d *chatDecoder) more(text []byte) {
+	if d.same.target == targetContent {
+		d.content = appendText(d.content, text)
+	} else {
+		d.reasoning.text[d.same.target] = appendText(d.reasoning.text[d.same.target], text)
+	}
 }
 
 func (d *chatDecoder) whole(body []byte) error {

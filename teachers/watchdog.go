@@ -3,6 +3,7 @@ package teachers
 import (
 	"context"
 	"fmt"
+	"net/http/httptrace"
 	"sync/atomic"
 	"time"
 )
@@ -36,19 +37,24 @@ const (
 // A watchdog ends an attempt at the first limit that passes. Reading only
 // notes the time; one timer looks at the notes.
 type watchdog struct {
-	limits   Limits
+	limits   *Limits
 	cancel   context.CancelCauseFunc
+	trace    httptrace.ClientTrace
 	start    time.Time
 	timer    *time.Timer
+	armed    atomic.Int64 // when the timer looks, or earlier
 	phase    atomic.Int32
 	since    atomic.Int64 // the phase; all times are nanoseconds from start
 	byteAt   atomic.Int64
 	progress atomic.Int64
 }
 
-func watch(l Limits, cancel context.CancelCauseFunc) *watchdog {
+func watch(l *Limits, cancel context.CancelCauseFunc) *watchdog {
 	w := &watchdog{limits: l, cancel: cancel, start: time.Now()}
-	w.timer = time.AfterFunc(min(l.Connect+l.FirstByte, l.Total), w.look)
+	w.trace.GotConn = func(httptrace.GotConnInfo) { w.enter(phaseSent) }
+	first := min(l.FirstByte, l.Idle, l.NoProgress, l.Total)
+	w.armed.Store(int64(first))
+	w.timer = time.AfterFunc(first, w.look)
 	return w
 }
 
@@ -66,8 +72,12 @@ func (w *watchdog) enter(phase int32) {
 	w.byteAt.Store(now)
 	w.progress.Store(now)
 	w.phase.Store(phase)
-	_, wait := w.nearest()
-	w.timer.Reset(max(wait, 0))
+	// A timer that looks too early sets itself anew, which is cheaper than
+	// setting it with every phase.
+	if first, wait := w.nearest(); first.at < w.armed.Load() {
+		w.armed.Store(first.at)
+		w.timer.Reset(max(wait, 0))
+	}
 }
 
 // earlier returns the limit that passes first of two.
@@ -87,7 +97,7 @@ type passing struct {
 
 // nearest is the limit that passes first, and how long until then.
 func (w *watchdog) nearest() (passing, time.Duration) {
-	l, since := &w.limits, w.since.Load()
+	l, since := w.limits, w.since.Load()
 	first := passing{name: limitTotal, after: l.Total, at: int64(l.Total)}
 	switch w.phase.Load() {
 	case phaseConnecting:
@@ -113,5 +123,6 @@ func (w *watchdog) look() {
 		w.cancel(&limitError{limit: first.name, after: first.after, final: first.name == limitTotal})
 		return
 	}
+	w.armed.Store(first.at)
 	w.timer.Reset(wait)
 }
