@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"strings"
 	"sync/atomic"
-	"sync/atomic"
 	"time"
 
 	"github.com/stillhouse-data/stillhouse/internal/chat"
@@ -37,9 +36,7 @@ type Client struct {
 	url       string
 	shownURL  string
 	target    *url.URL    // of every request
-	target    *url.URL    // of every request
 	headers   http.Header // of every request; the key is added
-	keyed     atomic.Pointer[keyedHeader]
 	keyed     atomic.Pointer[keyedHeader]
 	secrets   secrets // those of the configuration; the key is added for each request
 	unusable  error   // why nothing can be asked
@@ -74,9 +71,6 @@ func NewClient(config *Config, options ...Option) *Client {
 		c.transport = c.owned
 	}
 	c.http = &http.Client{Transport: c.transport, CheckRedirect: sameHost}
-	if c.target, _ = url.Parse(c.url); c.target != nil {
-		basicAuth(c.target, c.headers)
-	}
 	if c.target, _ = url.Parse(c.url); c.target != nil {
 		basicAuth(c.target, c.headers)
 	}
