@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 )
 
 // The file of a wallet, little-endian:
@@ -24,7 +25,7 @@ import (
 //	       80   8  charged: spent and reserved, micro-dollars
 //	       88   8  held: of it reserved for what is under way
 //
-// A reservation is one write of 16 bytes to the page cache, which outlives the
+// A reservation is a store of 16 bytes to the page cache, which outlives the
 // process however it ends. It is not synced: what a power failure can take is
 // told from the boot that the file names, and then the whole loan counts as
 // spent.
@@ -43,6 +44,7 @@ const (
 // A file is what a wallet remembers across the death of its process.
 type file struct {
 	f       *os.File
+	mapped  []byte // the file; nil where it is written by calls
 	period  int64
 	seq     int64
 	lost    int64
@@ -77,7 +79,25 @@ func openFile(path, boot string) (*file, error) {
 	if err := w.writeAll(boot, false); err != nil {
 		return nil, errors.Join(err, osf.Close())
 	}
+	w.mapped = mapFile(osf)
 	return w, nil
+}
+
+// put stores bytes at a place. A disk that fails under a map is an error as
+// well.
+func (w *file) put(b []byte, off int) (err error) {
+	if w.mapped == nil {
+		_, err := w.f.WriteAt(b, int64(off))
+		return err
+	}
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("store in %s: %v", w.f.Name(), r)
+		}
+	}()
+	copy(w.mapped[off:], b)
+	return nil
 }
 
 // read takes in a file; false where it says nothing that can be relied on.
@@ -151,7 +171,7 @@ func (w *file) entry(teacher string) (int, error) {
 	}
 	e := entry{teacher: teacher}
 	i := len(w.entries)
-	if _, err := w.f.WriteAt(e.encode(), int64(headerSize+i*entrySize)); err != nil {
+	if err := w.put(e.encode(), headerSize+i*entrySize); err != nil {
 		return 0, err
 	}
 	w.entries = append(w.entries, e)
@@ -166,7 +186,7 @@ func (w *file) add(i int, charged, held int64) error {
 	var counts [16]byte
 	putInt(counts[:], 0, e.charged)
 	putInt(counts[:], 8, e.held)
-	if _, err := w.f.WriteAt(counts[:], int64(headerSize+i*entrySize+offCounts)); err != nil {
+	if err := w.put(counts[:], headerSize+i*entrySize+offCounts); err != nil {
 		return err
 	}
 	w.entries[i] = e
@@ -213,12 +233,22 @@ func (w *file) begin(period int64) error {
 func (w *file) header(off int, value int64) error {
 	var b [8]byte
 	putInt(b[:], 0, value)
-	_, err := w.f.WriteAt(b[:], int64(off))
-	return err
+	return w.put(b[:], off)
 }
 
+// close syncs the file and marks it as whole.
 func (w *file) close(boot string) error {
-	return errors.Join(w.writeAll(boot, true), w.f.Close())
+	return errors.Join(w.abandon(), w.writeAll(boot, true), w.f.Close())
+}
+
+// abandon lets the map go.
+func (w *file) abandon() error {
+	if w.mapped == nil {
+		return nil
+	}
+	m := w.mapped
+	w.mapped = nil
+	return unmapFile(m)
 }
 
 func getInt(b []byte, off int) int64    { return int64(binary.LittleEndian.Uint64(b[off:])) }

@@ -137,7 +137,9 @@ func (h *home) kill() {
 		<-w.stopped
 		w.mu.Lock()
 		w.fail(errors.New("killed"))
-		_ = w.file.f.Close()
+		if err := errors.Join(w.file.abandon(), w.file.f.Close()); err != nil {
+			panic(err)
+		}
 		w.mu.Unlock()
 	}
 	h.end()
