@@ -30,6 +30,8 @@ type SourceFile struct {
 type Sources struct {
 	Prompts  [][]SourceFile          `json:"prompts"`            // by index of the recipe's prompts
 	Recorded map[string][]SourceFile `json:"recorded,omitempty"` // by id of the recorded teacher
+	// Images is the list of what the image references of the prompts mean.
+	Images *SourceFile `json:"images,omitempty"`
 }
 
 // A Submission is a recipe and its files in the store, by digest.
@@ -98,6 +100,9 @@ func Submit(ctx context.Context, b objstore.Bucket, r *recipe.Recipe, f sources.
 		if list.Recorded[id], err = pinAll(ctx, b, files, out); err != nil {
 			return nil, err
 		}
+	}
+	if list.Images, err = pinImages(ctx, b, r, prompts, out); err != nil {
+		return nil, err
 	}
 	text, err := json.Marshal(list)
 	if err != nil {

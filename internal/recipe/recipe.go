@@ -108,7 +108,7 @@ type PromptFields struct {
 	System string `yaml:"system"`
 	// Tool declarations: a list, or its JSON text.
 	Tools string `yaml:"tools"`
-	// Images of the prompt.
+	// Images of the prompt, before the text of its last user message: one or a list of them, each a path inside the prompt file's folder, a data URI or an https address. PNG, JPEG, GIF or WebP, at most 20 MiB each.
 	Images string `yaml:"images"`
 	// Domain of the row.
 	Domain string `yaml:"domain"`

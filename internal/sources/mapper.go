@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/stillhouse-data/stillhouse/internal/chat"
 	"github.com/stillhouse-data/stillhouse/internal/recipe"
 )
 
@@ -22,6 +23,9 @@ type Mapper struct {
 
 	goldPattern *regexp.Regexp
 	meta        []fieldPath
+
+	images fieldPath
+	image  func(ImageRef) (chat.Image, int64, error) // nil: no images are read
 }
 
 // NewMapper prepares the mapping that a recipe declares for a source.
@@ -35,6 +39,7 @@ func NewMapper(src *recipe.PromptSource) (*Mapper, error) {
 		prompt: prompt, tools: newFieldPath(f.Tools), domain: src.Domain, efforts: src.Efforts,
 		domainField: newFieldPath(f.Domain), effortField: newFieldPath(f.Effort),
 		gold: newFieldPath(f.Gold), tests: newFieldPath(f.Tests), group: newFieldPath(f.Group),
+		images: newFieldPath(f.Images),
 	}
 	if m.domain == "" {
 		m.domain = recipe.DefaultName
@@ -56,9 +61,14 @@ func NewMapper(src *recipe.PromptSource) (*Mapper, error) {
 	return m, nil
 }
 
-// Items returns the tasks of a row: one per effort. The error is a *[RowError].
+// Items returns the tasks of a row: one per effort. The error is a *[RowError],
+// save one of the way to an image.
 func (m *Mapper) Items(row Row) ([]Item, error) {
 	item, efforts, err := m.item(row.Values)
+	var lost *wayError
+	if errors.As(err, &lost) {
+		return nil, fmt.Errorf("%s: %w", row.Where, lost.err)
+	}
 	if err != nil {
 		return nil, &RowError{Where: row.Where, Reason: err.Error()}
 	}
@@ -85,6 +95,9 @@ func (m *Mapper) item(values map[string]any) (item Item, efforts []string, err e
 		if item.Prompt.Tools, err = toolText(v); err != nil {
 			return item, nil, err
 		}
+	}
+	if item.Prompt.Images, err = m.imagesOf(values); err != nil {
+		return item, nil, err
 	}
 	if item.Domain, err = m.label(m.domainField, m.domain, values); err != nil {
 		return item, nil, err
@@ -183,36 +196,26 @@ func Items(ctx context.Context, files []File, src *recipe.PromptSource, o Option
 			return
 		}
 		used := 0
-		for row, err := range concat(ctx, files, o) {
-			var items []Item
-			if err == nil {
-				items, err = m.Items(row)
-			}
-			if err != nil {
-				if !yield(Item{}, err) {
-					return
-				}
-				continue
-			}
-			for _, item := range items {
-				if !yield(item, nil) {
-					return
-				}
-			}
-			if used++; src.Limit > 0 && used >= src.Limit {
-				return
-			}
-		}
-	}
-}
-
-// concat reads the files one after the other, up to an error that is not a row's.
-func concat(ctx context.Context, files []File, o Options) iter.Seq2[Row, error] {
-	return func(yield func(Row, error) bool) {
 		for _, f := range files {
+			of := m.With(ctx, f, o.Images)
 			for row, err := range Rows(ctx, f, o) {
-				var fault *RowError
-				if !yield(row, err) || err != nil && !errors.As(err, &fault) {
+				var items []Item
+				if err == nil {
+					items, err = of.Items(row)
+				}
+				if err != nil {
+					var fault *RowError
+					if !yield(Item{}, err) || !errors.As(err, &fault) {
+						return
+					}
+					continue
+				}
+				for _, item := range items {
+					if !yield(item, nil) {
+						return
+					}
+				}
+				if used++; src.Limit > 0 && used >= src.Limit {
 					return
 				}
 			}

@@ -67,6 +67,9 @@ func (e *FileError) Unwrap() error { return e.Err }
 type Options struct {
 	// MaxLine overrides the largest row, in bytes; 0 is MaxLine.
 	MaxLine int
+	// Images knows what the references of the rows' images mean; nil: rows that
+	// name some are refused.
+	Images ImageSource
 	// OpenParquet reads the rows of a Parquet file of that size as maps.
 	OpenParquet ParquetReader
 }
