@@ -45,10 +45,6 @@ func (a *Activities) plan(ctx context.Context, ref wire.BuildRef, beat func(stri
 	if err != nil {
 		return nil, err
 	}
-	options, err := a.readOptions(ctx, rt)
-	if err != nil {
-		return nil, err
-	}
 	dir, err := os.MkdirTemp(a.TempDir, "plan-*")
 	if err != nil {
 		return nil, err
