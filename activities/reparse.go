@@ -1,0 +1,442 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"os"
+	goruntime "runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/stillhouse-data/stillhouse/datasets"
+	"github.com/stillhouse-data/stillhouse/datasets/catalog"
+	"github.com/stillhouse-data/stillhouse/internal/answers"
+	"github.com/stillhouse-data/stillhouse/internal/chat"
+	"github.com/stillhouse-data/stillhouse/internal/objstore"
+	"github.com/stillhouse-data/stillhouse/internal/recipe"
+	"github.com/stillhouse-data/stillhouse/internal/wire"
+	"github.com/stillhouse-data/stillhouse/teachers"
+)
+
+// A Reparser reads the raw answers of a version again, with today's parser,
+// verifiers and filters. It has no client, so that it can ask nobody: what it
+// does is refine and seal over the tasks that the version itself holds.
+type Reparser struct {
+	Bucket  objstore.Bucket
+	Catalog *catalog.Catalog
+	Answers *answers.Reader
+	TempDir string // of this machine
+	Log     *slog.Logger
+	// Note is told how far it is, in words; may be nil.
+	Note func(string)
+	// DryRun: nothing is published.
+	DryRun bool
+}
+
+// A ReparseResult is what `reparse --json` prints.
+type ReparseResult struct {
+	Dataset string `json:"dataset"`
+	Read    int64  `json:"read_version"` // the version whose answers were read
+	Parser  string `json:"parser"`       // version of the parser that read them
+	Tasks   int64  `json:"tasks"`
+	Answers int64  `json:"answers"` // raw answers that were read
+	// Changed counts candidates of which an answer's field reads differently;
+	// Fields counts them by field: content, reasoning, tool_calls, finish,
+	// usage, model, flags.
+	Changed int64            `json:"changed"`
+	Fields  map[string]int64 `json:"fields"`
+	// Recovered were failures and are answers now; Lost the other way round.
+	// Both are changed.
+	Recovered int64 `json:"recovered"`
+	Lost      int64 `json:"lost"`
+	// Newer are answers that came to the store after the version was published,
+	// and are in the new one.
+	Newer     int64            `json:"newer"`
+	Accepted  int64            `json:"accepted"`
+	Rows      map[string]int64 `json:"rows"`      // by split
+	Unchanged bool             `json:"unchanged"` // no answer and no row changed: nothing was published
+	Version   int64            `json:"version"`   // the newest version now
+	Manifest  string           `json:"manifest"`  // its key
+	// Held says why changes were not published; "" where they were.
+	Held string `json:"held,omitempty"`
+	// Gates are the recipe's gates that the new rows do not pass.
+	Gates []string `json:"gates,omitempty"`
+}
+
+// reparseWindow is how many tasks are read, refined and written at a time.
+const reparseWindow = 256
+
+// Run reads the version again that ref names, and publishes what changed as the
+// next version.
+func (p *Reparser) Run(ctx context.Context, ref string) (*ReparseResult, error) {
+	v, m, err := p.Catalog.Resolve(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	newest, _, err := p.Catalog.Latest(ctx, v.Dataset)
+	if err != nil {
+		return nil, err
+	}
+	w := &reparsing{Reparser: p, version: v, newest: newest, old: m, started: time.Now(), result: ReparseResult{
+		Dataset: v.Dataset, Read: v.Number, Parser: teachers.ParserVersion, Fields: map[string]int64{}, Rows: map[string]int64{},
+		Version: newest.Number, Manifest: newest.Manifest,
+	}}
+	if err := w.run(ctx); err != nil {
+		return nil, fmt.Errorf("reparse %s: %w", v.Ref(), err)
+	}
+	return &w.result, nil
+}
+
+// reparsing is one run.
+type reparsing struct {
+	*Reparser
+	version, newest catalog.Version
+	old             *catalog.Manifest
+	started         time.Time
+	rt              *runtime
+	seal            *seal
+	result          ReparseResult
+}
+
+func (w *reparsing) run(ctx context.Context) error {
+	if err := w.prepare(ctx); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp(w.TempDir, "reparse-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	t, err := w.write(ctx, dir)
+	if err != nil {
+		return err
+	}
+	w.seal.count(t)
+	w.result.Accepted, w.result.Rows = w.seal.result.Accepted, w.seal.result.Rows
+	return w.publish(ctx, t)
+}
+
+// prepare makes the recipe ready that the version was built by. Its endpoints
+// need not exist any more.
+func (w *reparsing) prepare(ctx context.Context) error {
+	if w.old.RecipeDigest == "" {
+		return errors.New("no recipe made it, so it has no raw answers to read")
+	}
+	raw, _, err := objstore.ReadAll(ctx, w.Bucket, recipeKey(w.old.RecipeDigest), maxRecipe)
+	if err != nil {
+		return fmt.Errorf("read its recipe: %w", err)
+	}
+	r, err := recipe.Parse(w.version.Dataset+".yaml", raw)
+	if err != nil {
+		return fmt.Errorf("this release does not take its recipe any more: %w", err)
+	}
+	if w.rt, err = newRuntime(r, &Sources{}); err != nil {
+		return fmt.Errorf("this release does not take its recipe any more: %w", err)
+	}
+	for i := range w.old.Teachers {
+		// Recorded answers are kept under a digest of files that may be gone.
+		if t := w.rt.teachers[w.old.Teachers[i].ID]; t != nil {
+			t.endpoint = w.old.Teachers[i].Identity
+		}
+	}
+	buildID := wire.BuildID(w.started, fmt.Sprintf("reparse %s %d", w.version.Ref(), w.started.UnixNano()))
+	w.seal = &seal{
+		a:  &Activities{Bucket: w.Bucket, Catalog: w.Catalog, TempDir: w.TempDir, Log: w.Log},
+		in: wire.SealInput{BuildRef: wire.BuildRef{Dataset: w.version.Dataset, BuildID: buildID, RecipeDigest: w.old.RecipeDigest}, Started: w.started},
+		rt: w.rt, plan: &Plan{Tasks: w.old.Counts.Tasks, Prompts: w.old.Counts.Prompts, Duplicates: w.old.Counts.Duplicates},
+		note: w.note,
+	}
+	w.seal.begin()
+	return nil
+}
+
+func (w *reparsing) note(text string) {
+	if w.Note != nil {
+		w.Note(text)
+	}
+}
+
+// write refines the version's tasks again, in the order of its tables, writes
+// the new tables, and holds each candidate against the old one.
+func (w *reparsing) write(ctx context.Context, dir string) (*tables, error) {
+	t := newTables(dir)
+	if w.rt.recipe.Logprobs != nil {
+		t.logprobs = newTable[datasets.LogprobRow](dir, datasets.TableLogprobs, "all")
+	}
+	next, stop := iter.Pull2(catalog.ReadTable[datasets.Candidate](ctx, w.Catalog, w.old, datasets.TableCandidates))
+	defer stop()
+	before := &oldCandidates{pull: next}
+	var window []promptTask
+	flush := func() error {
+		refined, err := w.refine(ctx, window)
+		if err != nil {
+			return err
+		}
+		for i := range refined {
+			if err := w.one(t, &refined[i], before); err != nil {
+				return err
+			}
+		}
+		w.result.Tasks += int64(len(window))
+		w.note(fmt.Sprintf("read the answers to %d of %d tasks again", w.result.Tasks, w.seal.plan.Tasks))
+		window = window[:0]
+		return nil
+	}
+	err := func() error {
+		for row, err := range catalog.ReadTable[datasets.PromptRow](ctx, w.Catalog, w.old, datasets.TablePrompts) {
+			if err != nil {
+				return err
+			}
+			task, err := taskOfRow(&row)
+			if err != nil {
+				return err
+			}
+			if window = append(window, promptTask{task, row.Status}); len(window) == reparseWindow {
+				if err := flush(); err != nil {
+					return err
+				}
+			}
+		}
+		if err := flush(); err != nil {
+			return err
+		}
+		return before.end()
+	}()
+	return t, errors.Join(err, t.close())
+}
+
+// A promptTask is a task with what became of it.
+type promptTask struct {
+	datasets.Task
+	status string
+}
+
+// asked tells whether teachers were to be asked.
+func (t *promptTask) asked() bool {
+	return t.status == datasets.StatusClean || t.status == datasets.StatusUnanswered
+}
+
+// refine refines a window of tasks, those of one route together.
+func (w *reparsing) refine(ctx context.Context, window []promptTask) ([]refinedTask, error) {
+	out := make([]refinedTask, len(window))
+	byRoute := map[string][]int{}
+	for i := range window {
+		out[i] = refinedTask{Task: window[i].Task, Status: window[i].status}
+		if window[i].asked() {
+			route := strings.Join(window[i].Route, "\x00")
+			byRoute[route] = append(byRoute[route], i)
+		}
+	}
+	look := func(ctx context.Context, asks []answers.Ask) ([]answers.History, error) {
+		return w.Answers.History(ctx, w.started, asks)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(goruntime.GOMAXPROCS(0))
+	samples := w.rt.recipe.Ask.Samples.Max
+	for _, places := range byRoute {
+		for chunk := range slices.Chunk(places, w.rt.refineChunk(len(window[places[0]].Route)*samples)) {
+			group.Go(func() error {
+				tasks := make([]datasets.Task, len(chunk))
+				for n, i := range chunk {
+					tasks[n] = window[i].Task
+				}
+				refined, err := w.rt.refine(ctx, look, samples, w.started, tasks)
+				if err != nil {
+					return err
+				}
+				for n, i := range chunk {
+					out[i] = refined[n]
+				}
+				return nil
+			})
+		}
+	}
+	return out, group.Wait()
+}
+
+// one counts, compares and writes one task.
+func (w *reparsing) one(t *tables, r *refinedTask, before *oldCandidates) error {
+	old, err := before.of(r.Task.TaskID)
+	if err != nil {
+		return err
+	}
+	w.seal.tally(r)
+	restorePrompts(r)
+	for i := range r.Candidates {
+		c := &r.Candidates[i]
+		w.compare(old[c.SampleID], c)
+		w.seal.report.Add(c)
+		if t.logprobs != nil && i < len(r.logprobs) && r.logprobs[i] != nil {
+			if err := t.logprobs.add(*r.logprobs[i]); err != nil {
+				return err
+			}
+		}
+	}
+	if err := w.seal.paid.add(r, t.attempts.add); err != nil {
+		return err
+	}
+	return t.add(r)
+}
+
+// compare counts what reads differently.
+func (w *reparsing) compare(old, c *datasets.Candidate) {
+	if c.Error == nil || c.Parser != nil {
+		w.result.Answers++
+	}
+	switch {
+	case old == nil:
+		w.result.Newer++
+		return
+	case old.Error != nil && unasked(*old.Error) && (c.Error == nil || !unasked(*c.Error)):
+		w.result.Newer++
+		return
+	}
+	fields := differences(old, c)
+	if old.Error != nil && c.Error == nil {
+		w.result.Recovered++
+	}
+	if old.Error == nil && c.Error != nil {
+		w.result.Lost++
+	}
+	if len(fields) > 0 {
+		w.result.Changed++
+	}
+	for _, f := range fields {
+		w.result.Fields[f]++
+	}
+}
+
+func unasked(class string) bool { return class == classNotAsked || class == classNotRecorded }
+
+// publish makes a new version of the tables where anything changed.
+func (w *reparsing) publish(ctx context.Context, t *tables) error {
+	s := w.seal
+	var local []catalog.FileRef
+	for _, table := range t.all() {
+		refs, err := table.describe()
+		if err != nil {
+			return err
+		}
+		local = append(local, refs...)
+	}
+	if w.result.Changed == 0 && w.Catalog.Unchanged(w.old, local) {
+		w.result.Unchanged = true
+		return nil
+	}
+	s.result.Gates = s.failedGates()
+	switch {
+	case w.DryRun:
+		w.result.Held = "a dry run publishes nothing"
+		return nil
+	case w.newest.Number != w.version.Number:
+		w.result.Held = fmt.Sprintf("%s is not the newest version, and what an older recipe makes is not put before newer rows; reparse %s", w.version.Ref(), w.version.Dataset)
+		return nil
+	case len(s.result.Gates) > 0:
+		w.result.Gates = s.result.Gates
+		w.result.Held = "a gate fails: " + s.result.Gates[0]
+		return nil
+	}
+	w.note("uploading")
+	var files []catalog.FileRef
+	for _, table := range t.all() {
+		refs, err := table.stage(ctx, w.Catalog, s.in.Dataset, s.in.BuildID)
+		if err != nil {
+			return err
+		}
+		files = append(files, refs...)
+	}
+	reports, err := s.putReports(ctx)
+	if err != nil {
+		return err
+	}
+	m := s.manifest(files, reports)
+	m.Sources = w.old.Sources
+	m.Notes = map[string]string{"reparsed": w.version.Ref(), "parser": teachers.ParserVersion}
+	published, err := w.Catalog.Publish(ctx, m)
+	if err != nil {
+		return err
+	}
+	w.result.Version, w.result.Manifest = published.Number, published.Manifest
+	return nil
+}
+
+// oldCandidates gives the candidates of one task after the other.
+type oldCandidates struct {
+	pull func() (datasets.Candidate, error, bool)
+	row  *datasets.Candidate // the next one
+	done bool
+}
+
+// of collects the candidates of a task by sample id. Tasks come in the order
+// of the tables.
+func (o *oldCandidates) of(task string) (map[string]*datasets.Candidate, error) {
+	out := map[string]*datasets.Candidate{}
+	for {
+		if o.row == nil && !o.done {
+			row, err, more := o.pull()
+			if err != nil {
+				return nil, err
+			}
+			if o.done = !more; more {
+				o.row = &row
+			}
+		}
+		if o.row == nil || o.row.TaskID != task {
+			return out, nil
+		}
+		out[o.row.SampleID] = o.row
+		o.row = nil
+	}
+}
+
+// end makes sure that every candidate had its task.
+func (o *oldCandidates) end() error {
+	if o.row == nil && !o.done {
+		if _, err, more := o.pull(); err != nil || !more {
+			return err
+		}
+	} else if o.row == nil {
+		return nil
+	}
+	return errors.New("its candidates are not in the order of its prompts; stillhouse verify says what is damaged")
+}
+
+// taskOfRow is the task that a row of the prompts table was made from. Its
+// prompt must be whole: what teachers were asked follows from it.
+func taskOfRow(row *datasets.PromptRow) (datasets.Task, error) {
+	task := datasets.Task{
+		TaskID: row.TaskID, PromptID: row.PromptID, Domain: row.Domain, Effort: row.Effort, Gold: row.Gold, Tests: row.Tests,
+		Group: textOf(row.Group), Meta: textOf(row.Meta), Split: row.Split, Route: row.Route, RouteWhy: row.RouteReason,
+		Source: row.Source, Copies: row.Copies,
+	}
+	prompt := chat.Prompt{Messages: row.Messages, Tools: textOf(row.Tools)}
+	for _, im := range row.Images {
+		prompt.Images = append(prompt.Images, chat.Image{Digest: im.Digest, MediaType: im.MediaType, Key: im.Key})
+	}
+	tried := []chat.Prompt{prompt}
+	if len(row.Messages) > 0 && row.Messages[0].Role == chat.RoleSystem && row.Messages[0].Content != nil {
+		apart := prompt
+		apart.System, apart.Messages = *row.Messages[0].Content, row.Messages[1:]
+		tried = append(tried, apart)
+	}
+	for _, p := range tried {
+		if id, err := p.ID(); err == nil && id == row.PromptID {
+			task.Prompt = p
+			return task, nil
+		}
+	}
+	return task, fmt.Errorf("the prompt of task %s cannot be made from its row, so that its answers cannot be found; build the recipe again, which asks only for what is missing", row.TaskID)
+}
+
+func textOf(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
