@@ -83,6 +83,12 @@ func (w *askWork) run(ctx context.Context) (*wire.AskOutput, error) {
 	if err != nil {
 		return nil, err
 	}
+	if rule := samplingOf(rt.recipe); rule.adaptive() {
+		if err := w.askSampled(ctx, t, rule, tasks[b.start:b.end]); err != nil {
+			return nil, err
+		}
+		return w.output(b), nil
+	}
 	var asks []asked
 	for i := b.start; i < b.end; i++ {
 		more, err := t.asks(&tasks[i], plan.Samples)
@@ -103,7 +109,11 @@ func (w *askWork) run(ctx context.Context) (*wire.AskOutput, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &wire.AskOutput{Counts: w.counts, Through: b.through, Stopped: w.health.stop()}, nil
+	return w.output(b), nil
+}
+
+func (w *askWork) output(b batch) *wire.AskOutput {
+	return &wire.AskOutput{Counts: w.counts, Through: b.through, Stopped: w.health.stop()}
 }
 
 // recorded counts a recorded teacher's answers. What its files do not hold,
@@ -366,6 +376,7 @@ func (w *askWork) keep(ctx context.Context, ask *asked, reply *teachers.Reply) e
 	if err := w.a.Answers.Append(context.WithoutCancel(ctx), rec); err != nil {
 		return fmt.Errorf("keep an answer of teacher %s: %w", w.teacher.spec.ID, err)
 	}
+	ask.got = rec
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if perr != nil {
@@ -405,5 +416,6 @@ func (w *askWork) keepFailure(ctx context.Context, ask *asked, failure *teachers
 	if err := w.a.Answers.Append(context.WithoutCancel(ctx), rec); err != nil {
 		return fmt.Errorf("keep a failure of teacher %s: %w", w.teacher.spec.ID, err)
 	}
+	ask.got = rec
 	return nil
 }

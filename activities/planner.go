@@ -47,7 +47,7 @@ type Plan struct {
 	Duplicates int64   `json:"duplicates"` // source rows that another row had said already
 	Conflicts  int64   `json:"conflicts"`  // duplicates with another gold answer; the first row's is kept
 	BadRows    int64   `json:"bad_rows"`
-	Samples    int     `json:"samples"`
+	Samples    int     `json:"samples"` // of each task and teacher, at least
 	// BatchTasks is how many tasks one ask activity takes, by teacher.
 	BatchTasks map[string]int `json:"batch_tasks"`
 	// BadRowsSeen spells out the first skipped rows.
@@ -130,7 +130,7 @@ func newPlanner(r *recipe.Recipe, options sources.Options, dir string, sink Shar
 	return &planner{
 		recipe: r, sink: sink, dir: dir, files: options, beat: beat, cells: map[string]int{}, groups: groups{},
 		parts: partitions{dir: dir, most: spillBytes}, grouped: taskSorter{dir: dir}, most: openBytes,
-		plan: &Plan{Dataset: r.Name, Samples: r.Ask.Samples.Max},
+		plan: &Plan{Dataset: r.Name, Samples: samplingOf(r).Least},
 	}
 }
 

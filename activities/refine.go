@@ -93,7 +93,7 @@ func (a *Activities) refineShard(ctx context.Context, in wire.RefineInput) (*wir
 	defer logprobs.discard()
 	look := a.historyAsOf(time.Now())
 	for chunk := range slices.Chunk(tasks, rt.refineChunk(len(tasks[0].Route)*plan.Samples)) {
-		refined, err := rt.refine(ctx, look, plan.Samples, in.Started, chunk)
+		refined, err := rt.refine(ctx, look, in.Started, chunk)
 		if err != nil {
 			return nil, err
 		}
@@ -153,7 +153,7 @@ func (a *Activities) historyAsOf(then time.Time) history {
 
 // refine makes, judges and merges the candidates of some tasks of one cell.
 // What was bought since the given time is fresh.
-func (rt *runtime) refine(ctx context.Context, look history, samples int, since time.Time, tasks []datasets.Task) ([]refinedTask, error) {
+func (rt *runtime) refine(ctx context.Context, look history, since time.Time, tasks []datasets.Task) ([]refinedTask, error) {
 	out := make([]refinedTask, len(tasks))
 	for i := range tasks {
 		out[i] = refinedTask{Task: tasks[i], Status: datasets.StatusUnanswered}
@@ -163,37 +163,8 @@ func (rt *runtime) refine(ctx context.Context, look history, samples int, since 
 		if t == nil {
 			return nil, invalidRecipe("teacher %s is not in the recipe", id)
 		}
-		var all []asked
-		for i := range tasks {
-			list, err := t.asks(&tasks[i], samples)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, list...)
-		}
-		step := rt.lookupAnswers()
-		for start := 0; start < len(all); start += step {
-			part := all[start:min(start+step, len(all))]
-			keys := make([]answers.Ask, len(part))
-			for i := range part {
-				keys[i] = part[i].ask
-			}
-			found, err := look(ctx, keys)
-			if err != nil {
-				return nil, fmt.Errorf("look up the answers of teacher %s: %w", id, err)
-			}
-			for i := range part {
-				task := &out[(start+i)/samples]
-				rec := found[i].Record
-				task.Candidates = append(task.Candidates, candidate(t, &task.Task, &part[i], rec))
-				rt.takeLogprobs(t, task, &part[i])
-				task.Fresh = append(task.Fresh, rec != nil && !rec.Started.Before(since))
-				paid, err := paymentOf(t, &task.Candidates[len(task.Candidates)-1], &part[i], &found[i])
-				if err != nil {
-					return nil, fmt.Errorf("read what teacher %s was paid: %w", id, err)
-				}
-				task.Paid = append(task.Paid, paid)
-			}
+		if err := rt.sampled(ctx, look, t, since, out); err != nil {
+			return nil, err
 		}
 	}
 	for i := range out {
@@ -202,6 +173,20 @@ func (rt *runtime) refine(ctx context.Context, look history, samples int, since 
 		}
 	}
 	return out, nil
+}
+
+// addCandidate appends what is known of one ask.
+func (rt *runtime) addCandidate(task *refinedTask, t *teacher, ask *asked, found *answers.History, since time.Time) error {
+	rec := found.Record
+	task.Candidates = append(task.Candidates, candidate(t, &task.Task, ask, rec))
+	rt.takeLogprobs(t, task, ask)
+	task.Fresh = append(task.Fresh, rec != nil && !rec.Started.Before(since))
+	paid, err := paymentOf(t, &task.Candidates[len(task.Candidates)-1], ask, found)
+	if err != nil {
+		return fmt.Errorf("read what teacher %s was paid: %w", t.spec.ID, err)
+	}
+	task.Paid = append(task.Paid, paid)
+	return nil
 }
 
 // candidate is what is known of one ask.

@@ -288,7 +288,7 @@ func TestRefineInPieces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := rt.refine(context.Background(), w.a.historyAsOf(time.Now()), plan.Samples, r.started, tasks)
+	all, err := rt.refine(context.Background(), w.a.historyAsOf(time.Now()), r.started, tasks)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -175,6 +175,7 @@ type asked struct {
 	told    int    // attempts that records tell of already
 
 	logprobs *teachers.Logprobs // of its answer, while it is refined
+	got      *answers.Record    // what asking it brought
 }
 
 // enter takes a place in the order of the teacher's asks.
@@ -184,25 +185,33 @@ func (a *asked) enter(q *turns) { a.turn = q.enter(taskChain(a.task).at(a.task.E
 func (t *teacher) asks(task *datasets.Task, samples int) ([]asked, error) {
 	out := make([]asked, samples)
 	for i := range out {
-		if t.config == nil {
-			out[i] = asked{ask: recordedAsk(t.endpoint, &task.Prompt, i), task: task}
-			continue
-		}
-		b, err := t.builder(task.Effort)
+		one, err := t.ask(task, i)
 		if err != nil {
 			return nil, err
 		}
-		req, err := b.Request(&task.Prompt, i)
-		if err != nil {
-			// It depends on recipe and task alone, so trying again is no use.
-			return nil, invalidRecipe("teacher %s cannot be asked the prompt of %s: %v", t.spec.ID, task.Source, err)
-		}
-		out[i] = asked{request: req, task: task, ask: answers.Identify(answers.Identity{
-			Endpoint: t.endpoint, Epoch: t.spec.Epoch, Body: req.Body, CapField: req.CapField, Cap: req.Cap,
-			Headers: req.AnswerHeaders, Images: req.Images, Sample: req.Sample,
-		})}
+		out[i] = one
 	}
 	return out, nil
+}
+
+// ask is one sample of a task.
+func (t *teacher) ask(task *datasets.Task, sample int) (asked, error) {
+	if t.config == nil {
+		return asked{ask: recordedAsk(t.endpoint, &task.Prompt, sample), task: task}, nil
+	}
+	b, err := t.builder(task.Effort)
+	if err != nil {
+		return asked{}, err
+	}
+	req, err := b.Request(&task.Prompt, sample)
+	if err != nil {
+		// It depends on recipe and task alone, so trying again is no use.
+		return asked{}, invalidRecipe("teacher %s cannot be asked the prompt of %s: %v", t.spec.ID, task.Source, err)
+	}
+	return asked{request: req, task: task, ask: answers.Identify(answers.Identity{
+		Endpoint: t.endpoint, Epoch: t.spec.Epoch, Body: req.Body, CapField: req.CapField, Cap: req.Cap,
+		Headers: req.AnswerHeaders, Images: req.Images, Sample: req.Sample,
+	})}, nil
 }
 
 // recordedAsk is how a recorded answer is found: by the prompt's messages. The

@@ -37,6 +37,7 @@ func (c *checker) run() {
 	}
 	c.teacherIDs()
 	c.coverage()
+	c.samples()
 	c.checks()
 	c.filters()
 	c.merge()

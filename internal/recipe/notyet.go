@@ -14,9 +14,6 @@ var notYet = []struct {
 	path, value, instead string
 }{
 	{"ask.route.rules", "", "write route: domain and give the teachers serves"},
-	{"ask.samples.min", "", "write a plain number, such as samples: 4"},
-	{"ask.samples.max", "", "write a plain number, such as samples: 4"},
-	{"ask.samples.until_pass", "", "write a plain number, such as samples: 4"},
 	{"check[].verifier", "code", "use regex, json_schema or exact, or check code outside"},
 	{"check[].verifier", "judge", "use math, choice, regex, json_schema or exact"},
 	{"drift", "", "remove it"},

@@ -164,7 +164,7 @@ type Samples struct {
 	Min int `yaml:"min" min:"1" max:"1024" default:"1"`
 	// Most answers.
 	Max int `yaml:"max" min:"1" max:"1024" default:"1"`
-	// Asking stops when so many answers passed.
+	// So many answers are to pass: where fewer do, further ones are asked, up to max.
 	UntilPass int `yaml:"until_pass" min:"0" max:"1024"`
 }
 
