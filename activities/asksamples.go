@@ -113,7 +113,7 @@ func (b *sampledBatch) outcome(ctx context.Context, ask *asked, rec *answers.Rec
 		if b.failed[ask.ask.ID] {
 			return lost, nil
 		}
-		return unasked, nil
+		return untried, nil
 	}
 	b.count(ask.ask.ID, true)
 	return b.w.rt.outcomeOfRecord(ctx, b.t, ask, rec)
@@ -129,7 +129,7 @@ func (b *sampledBatch) missing(open []*sampler) int {
 	n := 0
 	for _, s := range open {
 		for i := range min(len(s.of), b.rule.Least) {
-			if s.of[i] == unasked {
+			if s.of[i] == untried {
 				n++
 			}
 		}
@@ -143,7 +143,7 @@ func (b *sampledBatch) missing(open []*sampler) int {
 func (b *sampledBatch) begin(f *flight, open []*sampler) {
 	for _, s := range open {
 		for i := range s.of {
-			if s.of[i] == unasked && b.take(&s.asks[i]) == nil {
+			if s.of[i] == untried && b.take(&s.asks[i]) == nil {
 				b.enter(f, s, &s.asks[i])
 			}
 		}
@@ -185,7 +185,7 @@ func (b *sampledBatch) task(f *flight, s *sampler) error {
 		errs := make([]error, n)
 		asked := 0
 		for i := range n {
-			if s.of[i] == unasked {
+			if s.of[i] == untried {
 				asked++
 				wg.Go(func() { errs[i] = b.sample(f, s, i) })
 			}
@@ -195,14 +195,14 @@ func (b *sampledBatch) task(f *flight, s *sampler) error {
 			if errs[i] != nil {
 				return errs[i]
 			}
-			if s.of[i] == unasked {
+			if s.of[i] == untried {
 				return nil // asking has ended
 			}
 		}
 	}
 }
 
-// sample obtains one sample. It stays unasked where asking ends first.
+// sample obtains one sample. It stays untried where asking ends first.
 func (b *sampledBatch) sample(f *flight, s *sampler, i int) error {
 	one := &s.asks[i]
 	if one.claim == nil {

@@ -41,32 +41,23 @@ type Reparser struct {
 
 // A ReparseResult is what `reparse --json` prints.
 type ReparseResult struct {
-	Dataset string `json:"dataset"`
-	Read    int64  `json:"read_version"` // the version whose answers were read
-	Parser  string `json:"parser"`       // version of the parser that read them
-	Tasks   int64  `json:"tasks"`
-	Answers int64  `json:"answers"` // raw answers that were read
-	// Changed counts candidates of which an answer's field reads differently;
-	// Fields counts them by field: content, reasoning, tool_calls, finish,
-	// usage, model, flags.
-	Changed int64            `json:"changed"`
-	Fields  map[string]int64 `json:"fields"`
-	// Recovered were failures and are answers now; Lost the other way round.
-	// Both are changed.
-	Recovered int64 `json:"recovered"`
-	Lost      int64 `json:"lost"`
-	// Newer are answers that came to the store after the version was published,
-	// and are in the new one.
-	Newer     int64            `json:"newer"`
+	Dataset   string           `json:"dataset"`
+	Read      int64            `json:"read_version" jsonschema:"description=the version whose answers were read"`
+	Parser    string           `json:"parser" jsonschema:"description=version of the parser that read them"`
+	Tasks     int64            `json:"tasks"`
+	Answers   int64            `json:"answers" jsonschema:"description=raw answers that were read"`
+	Changed   int64            `json:"changed" jsonschema:"description=candidates of which something reads differently"`
+	Fields    map[string]int64 `json:"fields" jsonschema:"description=of these by what reads differently: content\\, reasoning\\, tool_calls\\, finish\\, usage\\, model\\, flags\\, error; one may count in several"`
+	Recovered int64            `json:"recovered" jsonschema:"description=of changed: failures that are answers now"`
+	Lost      int64            `json:"lost" jsonschema:"description=of changed: answers that cannot be read any more"`
+	Newer     int64            `json:"newer" jsonschema:"description=candidates whose answer came to the store after the version was published"`
 	Accepted  int64            `json:"accepted"`
-	Rows      map[string]int64 `json:"rows"`      // by split
-	Unchanged bool             `json:"unchanged"` // no answer and no row changed: nothing was published
-	Version   int64            `json:"version"`   // the newest version now
-	Manifest  string           `json:"manifest"`  // its key
-	// Held says why changes were not published; "" where they were.
-	Held string `json:"held,omitempty"`
-	// Gates are the recipe's gates that the new rows do not pass.
-	Gates []string `json:"gates,omitempty"`
+	Rows      map[string]int64 `json:"rows" jsonschema:"description=rows by split as they are read now"`
+	Unchanged bool             `json:"unchanged" jsonschema:"description=no answer and no row changed: nothing was published"`
+	Version   int64            `json:"version" jsonschema:"description=the newest version now"`
+	Manifest  string           `json:"manifest" jsonschema:"description=key of its manifest"`
+	Held      string           `json:"held,omitempty" jsonschema:"description=why changes were not published; absent where they were"`
+	Gates     []string         `json:"gates,omitempty" jsonschema:"description=the recipe's gates that the new rows do not pass"`
 }
 
 // reparseWindow is how many tasks are read, refined and written at a time.
@@ -246,7 +237,7 @@ func (w *reparsing) refine(ctx context.Context, window []promptTask) ([]refinedT
 				for n, i := range chunk {
 					tasks[n] = window[i].Task
 				}
-				refined, err := w.rt.refine(ctx, look, samples, w.started, tasks)
+				refined, err := w.rt.refine(ctx, look, w.started, tasks)
 				if err != nil {
 					return err
 				}

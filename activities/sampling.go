@@ -38,7 +38,7 @@ func (s sampling) adaptive() bool { return s.Least < s.Most }
 type outcome byte
 
 const (
-	unasked  outcome = iota // nothing
+	untried  outcome = iota // nothing
 	lost                    // it was asked and failed
 	passed                  // its answer passes
 	unpassed                // it does not, or nobody knows
@@ -54,7 +54,7 @@ func (s sampling) wanted(of func(sample int) outcome) (n int, all bool) {
 		passes, answered, judged := 0, 0, 0
 		for i := range n {
 			switch of(i) {
-			case unasked:
+			case untried:
 				return n, false
 			case passed:
 				passes++
@@ -80,12 +80,12 @@ func (s sampling) wanted(of func(sample int) outcome) (n int, all bool) {
 func (rt *runtime) outcomeOf(ctx context.Context, task *datasets.Task, c datasets.Candidate, known bool) (outcome, error) {
 	switch {
 	case !known:
-		return unasked, nil
+		return untried, nil
 	case c.Error != nil:
 		return lost, nil
 	}
 	if err := rt.judgeOne(ctx, task, &c); err != nil {
-		return unasked, err
+		return untried, err
 	}
 	undecided := slices.ContainsFunc(c.RejectReasons, func(r string) bool { return strings.HasPrefix(r, reasonCondition) })
 	switch {
@@ -117,17 +117,17 @@ func (s *sampler) grow(t *teacher, n int) error {
 		if err != nil {
 			return err
 		}
-		s.asks, s.of = append(s.asks, one), append(s.of, unasked)
+		s.asks, s.of = append(s.asks, one), append(s.of, untried)
 	}
 	return nil
 }
 
-// outcome is what is known of a sample; one that was never looked at is unasked.
+// outcome is what is known of a sample; one that was never looked at is untried.
 func (s *sampler) outcome(i int) outcome {
 	if i < len(s.of) {
 		return s.of[i]
 	}
-	return unasked
+	return untried
 }
 
 // A walker reads what is known of samples.
@@ -196,7 +196,7 @@ func (rt *runtime) sampled(ctx context.Context, look history, t *teacher, since 
 	w.found = func(s *sampler, i int, h *answers.History) (outcome, error) {
 		one := &refinedTask{Task: *s.task}
 		if err := rt.addCandidate(one, t, &s.asks[i], h, since); err != nil {
-			return unasked, err
+			return untried, err
 		}
 		s.asks[i].request = nil
 		if i < rule.Least || h.Record != nil {

@@ -52,9 +52,9 @@ func TestWantedSamples(t *testing.T) {
 func outcomes(s string) func(int) outcome {
 	return func(i int) outcome {
 		if i >= len(s) {
-			return unasked
+			return untried
 		}
-		return map[byte]outcome{'p': passed, 'f': unpassed, 'x': lost, 'n': unjudged, '-': unasked}[s[i]]
+		return map[byte]outcome{'p': passed, 'f': unpassed, 'x': lost, 'n': unjudged, '-': untried}[s[i]]
 	}
 }
 
@@ -81,7 +81,7 @@ func TestWhichSamplesThereAreDependsOnTheirAnswersAlone(t *testing.T) {
 			}
 			var missing []int
 			for i := range n {
-				if known[i] == unasked {
+				if known[i] == untried {
 					missing = append(missing, i)
 				}
 			}
