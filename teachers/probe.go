@@ -17,6 +17,12 @@ const (
 	probeCap      = 512
 	probeShortCap = 32
 	probeToolCap  = 256
+	// probeBytes bounds an answer, probeBriefBytes one with the short cap: a
+	// streamed token takes some hundred bytes, and with its alternatives a few
+	// thousand. probeTime bounds the time of one.
+	probeBytes      = 4 << 20
+	probeBriefBytes = 64 << 10
+	probeTime       = 5 * time.Minute
 	// probePatience bounds the waits of one request for an endpoint that is
 	// busy or asks to wait.
 	probePatience = time.Minute
@@ -143,6 +149,7 @@ type prober struct {
 	spent   chat.Usage
 	ended   bool // the teacher turned out to be unusable
 	beyond  bool // an answer was billed beyond its cap
+	brief   bool // answers are expected to be short
 }
 
 func (p *prober) run(ctx context.Context) {
@@ -185,6 +192,14 @@ func (p *prober) client() *Client {
 	own := *p.config
 	open := p.open
 	own.Profile = &open
+	// An endpoint that ignores the cap must not make a probe long or costly.
+	most := int64(probeBytes)
+	if p.brief {
+		most = probeBriefBytes
+	}
+	own.Limits = own.Limits.WithDefaults()
+	own.Limits.MaxBytes = min(own.Limits.MaxBytes, most)
+	own.Limits.Total = min(own.Limits.Total, probeTime)
 	return NewClient(&own, WithImages(probePicture))
 }
 

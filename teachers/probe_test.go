@@ -60,7 +60,7 @@ func TestProbeSpeaksMessages(t *testing.T) {
 // A vendor is an endpoint that takes and gives what a test says.
 type vendor struct {
 	list    string // of /models; "" for none
-	owner   string
+	ignores string   // a name of the cap
 	refuses []string // members of a request
 	tokens  func(capTokens int) int
 	text    func(n int, seed any) string
@@ -93,6 +93,9 @@ func (v *vendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	capTokens := 0
 	for _, name := range []string{"max_tokens", "max_completion_tokens"} {
+		if name == v.ignores {
+			continue
+		}
 		if f, ok := body[name].(float64); ok {
 			capTokens = int(f)
 		}
@@ -150,6 +153,10 @@ func TestProbeTellsWhetherTheCapIsKept(t *testing.T) {
 	ignored := &vendor{tokens: func(int) int { return 400 }}
 	if r := probed(t, ignored.config(t), nil); r.Cap != teachers.AbilityIgnored || !strings.Contains(strings.Join(r.Notes, " "), "ignores the token cap") {
 		t.Errorf("cap %s, notes %q", r.Cap, r.Notes)
+	}
+	other := &vendor{ignores: "max_completion_tokens"}
+	if r := probed(t, other.config(t), nil); r.Cap != teachers.AbilityYes || r.Profile == nil || r.Profile.CapField != "max_tokens" {
+		t.Errorf("cap %s, suggested %+v: want the name that the endpoint knows", r.Cap, r.Profile)
 	}
 	kept := &vendor{}
 	if r := probed(t, kept.config(t), map[string]any{"max_tokens": 9000}); r.Cap != teachers.AbilityYes {

@@ -80,55 +80,75 @@ func otherCap(field string) string {
 	return "max_tokens"
 }
 
-// limits asks for a long text with a short cap, twice with one seed and once
-// with another.
+// limits asks for a long list with a short cap, and asks the same again with
+// equal and with other seeds. Where the cap is not kept under one name it is
+// tried under the other: some servers know only one, and ignore the other.
 func (p *prober) limits(ctx context.Context) {
-	prompt := probePrompt("Tell a story of three hundred words about a word that you choose at random.")
-	told := func(seed int) (text string, ok bool) {
-		more := map[string]any{"seed": seed}
-		if !p.fixed("temperature") && p.params["temperature"] == nil {
-			more["temperature"] = 1
+	p.brief = true
+	defer func() { p.brief = false }()
+	prompt := probePrompt("Write a list of one hundred random words, one on each line.")
+	seeded := p.config.API != "anthropic" // whose protocol has none
+	one, ok := p.listed(ctx, prompt, seeded, 7)
+	if p.result.Cap == AbilityIgnored {
+		field := p.capField()
+		p.open.CapFields = []string{otherCap(field)}
+		p.result.Cap = AbilityUntried
+		one, ok = p.listed(ctx, prompt, seeded, 7)
+		if p.result.Cap == AbilityIgnored {
+			p.open.CapFields = []string{field}
+			p.note("it ignores the token cap, so nothing bounds what an answer costs; a budget cannot hold here")
+			return // more of its answers would be long ones
 		}
-		if p.config.API == "anthropic" {
-			more = nil
-		}
-		answer, _, e := p.ask(ctx, prompt, probeShortCap, more)
-		if e != nil {
-			if !p.passing(e, "seed") {
-				p.result.Seed = AbilityRefused
-			}
-			return "", false
-		}
-		p.capKept(answer)
-		for t := range texts(&Answer{Message: answer.Message, Refusal: answer.Refusal}) {
-			text += t + "\x00"
-		}
-		return text, true
-	}
-	if p.config.API == "anthropic" { // the protocol has no seed
-		told(0)
-	} else if one, ok := told(7); !ok {
-		if answer, _, e := p.ask(ctx, prompt, probeShortCap, nil); e == nil {
-			p.capKept(answer)
-		} else {
-			p.passing(e, "cap")
-		}
-	} else {
-		two, ok2 := told(7)
-		other, ok3 := told(8)
-		switch {
-		case !ok2 || !ok3:
-		case one != two:
-			p.result.Seed = AbilityIgnored
-		case one == other:
-			p.result.Seed = AbilityUnproven
-		default:
-			p.result.Seed = AbilityYes
+		if p.result.Cap == AbilityYes {
+			p.result.CapField = p.capField()
 		}
 	}
-	if p.result.Cap == AbilityIgnored && !p.ended {
-		p.tryOtherCap(ctx, prompt)
+	if !ok || !seeded {
+		return
 	}
+	two, ok2 := p.listed(ctx, prompt, true, 7)
+	other, ok3 := p.listed(ctx, prompt, true, 8)
+	switch {
+	case !ok2 || !ok3:
+	case one != two:
+		p.result.Seed = AbilityIgnored
+	case one == other:
+		p.result.Seed = AbilityUnproven
+	default:
+		p.result.Seed = AbilityYes
+	}
+}
+
+// listed asks for the list once, and tells what came of it with this seed. A
+// seed that is refused is left out, for the sake of the cap.
+func (p *prober) listed(ctx context.Context, prompt *chat.Prompt, seeded bool, seed int) (text string, ok bool) {
+	more := map[string]any{}
+	if seeded && p.result.Seed != AbilityRefused {
+		more["seed"] = seed
+	}
+	if seeded && !p.fixed("temperature") && p.params["temperature"] == nil {
+		more["temperature"] = 1
+	}
+	answer, _, e := p.ask(ctx, prompt, probeShortCap, more)
+	switch {
+	case e == nil:
+	case e.Class == ClassTooLarge:
+		p.result.Cap = AbilityIgnored
+		return "", false
+	case p.passing(e, "seed and cap"):
+		return "", false
+	case more["seed"] != nil:
+		p.result.Seed = AbilityRefused
+		return p.listed(ctx, prompt, seeded, seed)
+	default:
+		p.note("cap: %s", e.Excerpt)
+		return "", false
+	}
+	p.capKept(answer)
+	for t := range texts(&Answer{Message: answer.Message, Refusal: answer.Refusal}) {
+		text += t + "\x00"
+	}
+	return text, more["seed"] != nil
 }
 
 // capKept notes whether an answer ended at the short cap. One answer beyond it
@@ -149,28 +169,6 @@ func (p *prober) capKept(a *Answer) {
 		p.result.Cap = AbilityYes
 	case p.result.Cap == AbilityUntried:
 		p.result.Cap = AbilityUnproven
-	}
-}
-
-// tryOtherCap asks with the other name of the cap: some servers know only one,
-// and ignore the other.
-func (p *prober) tryOtherCap(ctx context.Context, prompt *chat.Prompt) {
-	field := p.capField()
-	p.open.CapFields = []string{otherCap(field)}
-	p.result.Cap = AbilityUntried
-	answer, _, e := p.ask(ctx, prompt, probeShortCap, nil)
-	if e == nil {
-		p.capKept(answer)
-	}
-	if p.result.Cap == AbilityYes {
-		p.result.CapField = p.capField()
-		return
-	}
-	p.open.CapFields = []string{field}
-	p.result.Cap = AbilityIgnored
-	p.note("it ignores the token cap, so nothing bounds what an answer costs; a budget cannot hold here")
-	if e != nil {
-		p.passing(e, "cap")
 	}
 }
 
