@@ -59,7 +59,7 @@ func TestProbeSpeaksMessages(t *testing.T) {
 
 // A vendor is an endpoint that takes and gives what a test says.
 type vendor struct {
-	list    string // of /models; "" for none
+	list    string   // of /models; "" for none
 	ignores string   // a name of the cap
 	refuses []string // members of a request
 	tokens  func(capTokens int) int

@@ -24,7 +24,7 @@ func doctorCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
 		Short: "Check this machine and the services, and say how to fix what is wrong",
-		Long:  "Doctor checks the home, the services that run on it, disk space, the store and\nTemporal where they are named, and the environment. Each line says ok, warn or\nfail, and what to do. It exits with 1 if any check fails.",
+		Long:  "Doctor checks the home, the services that run on it, disk space, the store and\nTemporal where they are named, and the environment. Each line says ok, warn or\nfail, and what to do. It exits with 1 if any check fails.\nTeachers are checked with: stillhouse probe RECIPE",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return a.doctor(cmd.Context()) },
 	}

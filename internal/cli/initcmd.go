@@ -324,13 +324,14 @@ func jsonLines[T any](items []T, row func(T) any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// next are the three commands that come next.
+// next are the commands that come next. Who asks an endpoint looks first
+// whether it answers.
 func (s *starter) next(path, name string) []string {
 	plan, build, show := "stillhouse plan "+quoted(path), "stillhouse build "+quoted(path), "stillhouse show "+name
 	if s.before == "" {
 		return []string{plan, build, show}
 	}
-	return []string{s.before, plan, build}
+	return []string{s.before, "stillhouse probe " + quoted(path), plan, build}
 }
 
 // quoted is a path as a shell takes it.
