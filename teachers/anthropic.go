@@ -40,7 +40,7 @@ func (anthropic) answerHeader(name string) bool {
 	return false
 }
 
-func (anthropic) decoder() decoder { return &messageDecoder{} }
+func (anthropic) decoder() decoder { return messageDecoders.Get().(*messageDecoder) }
 
 func (anthropic) formats() (stream, plain string) {
 	return FormatAnthropicStream, FormatAnthropicJSON

@@ -330,8 +330,11 @@ func (in *incoming) answer() (*Answer, *Error) {
 	return answer, nil
 }
 
-// free gives the buffer back.
+// free gives the memory back.
 func (in *incoming) free() {
+	if d, ok := in.dec.(interface{ release() }); ok {
+		d.release()
+	}
 	if cap(in.buf) <= keptBuffer {
 		*in.pooled = in.buf[:0]
 		buffers.Put(in.pooled)

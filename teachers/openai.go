@@ -40,7 +40,7 @@ func (openAI) answerHeader(name string) bool {
 	return false
 }
 
-func (openAI) decoder() decoder { return &chatDecoder{} }
+func (openAI) decoder() decoder { return chatDecoders.Get().(*chatDecoder) }
 
 func (openAI) formats() (stream, plain string) { return FormatOpenAIStream, FormatOpenAIJSON }
 

@@ -132,10 +132,18 @@ var thinkTags = [...]struct{ open, close string }{
 	{"◁think▷", "◁/think▷"},
 }
 
+// mayHoldTags tells in one look that a text has no think tags, as most have none.
+func mayHoldTags(s string) bool {
+	return strings.IndexByte(s, '<') >= 0 || strings.Contains(s, "◁")
+}
+
 // splitThink takes inline reasoning out of a content. The opening tag may be
 // missing, as when the chat template put it in the prompt; the closing one
 // too, as when the answer was cut while it thought.
 func splitThink(content string) (reasoning, rest string, ok bool) {
+	if !mayHoldTags(content) {
+		return "", content, false
+	}
 	trimmed := strings.TrimLeft(content, " \t\r\n")
 	for _, tag := range thinkTags {
 		if after, found := strings.CutPrefix(trimmed, tag.open); found {
@@ -154,6 +162,9 @@ func splitThink(content string) (reasoning, rest string, ok bool) {
 }
 
 func hasThinkTag(s string) bool {
+	if !mayHoldTags(s) {
+		return false
+	}
 	for _, tag := range thinkTags {
 		if strings.Contains(s, tag.open) || strings.Contains(s, tag.close) {
 			return true
@@ -171,6 +182,9 @@ var leakedMarkers = [...]string{
 // hasControlTokens tells whether control tokens leaked into a text: the sign
 // of a server whose parser failed.
 func hasControlTokens(s string) bool {
+	if strings.IndexByte(s, '<') < 0 && strings.IndexByte(s, '[') < 0 {
+		return false // every marker has one of them
+	}
 	for _, m := range leakedMarkers {
 		if strings.Contains(s, m) {
 			return true

@@ -5,7 +5,8 @@ import "bytes"
 // A template is the shape of an event that only carried text. The events of a
 // stream differ in little but that text, so the next one is mostly the same
 // bytes around another string; then the string is all that has to be read. JSON
-// has no context, so what stands around the string means what it meant before.
+// has no context, so what stands around the string means what it meant in the
+// event before.
 //
 // An event is learnt only where everything in it is known to say nothing
 // beside its one text: an answer is never read otherwise than without this.
@@ -27,7 +28,11 @@ const (
 
 // match gives the string of an event of the same shape, quotes included.
 func (t *template) match(name, data []byte) (value []byte, ok bool) {
-	if !t.known || len(data) < len(t.prefix)+len(t.suffix) ||
+	if !t.known {
+		return nil, false
+	}
+	t.known = false // unless it fits: what other events say may make the same event mean more
+	if len(data) < len(t.prefix)+len(t.suffix) ||
 		!bytes.HasPrefix(data, t.prefix) || !bytes.HasSuffix(data, t.suffix) || !bytes.Equal(name, t.name) {
 		return nil, false
 	}
@@ -36,17 +41,14 @@ func (t *template) match(name, data []byte) (value []byte, ok bool) {
 	if err != nil || end != len(value) {
 		return nil, false
 	}
-	t.misses = 0
+	t.known, t.misses = true, 0
 	return value, true
 }
 
 // learn takes the shape of an event whose one text, quotes included, is value:
 // a part of data. plain is false for an event that is not of that kind.
 func (t *template) learn(name, data, value []byte, target int, plain bool) {
-	if t.misses++; t.misses > templateMisses {
-		t.known = false
-		return
-	}
+	t.misses++
 	if !plain {
 		return
 	}

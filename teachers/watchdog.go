@@ -51,12 +51,14 @@ type watchdog struct {
 
 func watch(l *Limits, cancel context.CancelCauseFunc) *watchdog {
 	w := &watchdog{limits: l, cancel: cancel, start: time.Now()}
-	w.trace.GotConn = func(httptrace.GotConnInfo) { w.enter(phaseSent) }
+	w.trace.GotConn = w.connected
 	first := min(l.FirstByte, l.Idle, l.NoProgress, l.Total)
 	w.armed.Store(int64(first))
 	w.timer = time.AfterFunc(first, w.look)
 	return w
 }
+
+func (w *watchdog) connected(httptrace.GotConnInfo) { w.enter(phaseSent) }
 
 func (w *watchdog) stop() { w.timer.Stop() }
 
