@@ -9,11 +9,22 @@ import (
 // ResultSchema is the JSON Schema of what `build --json` ends with, generated
 // from [BuildResult]. Within v1 it only grows, by optional fields.
 func ResultSchema() ([]byte, error) {
+	return schemaOf(&BuildResult{}, "build-result", "Result of a build",
+		"The object that `stillhouse build --json` prints last. Counts are of this build's tasks; costs are at the recipe's prices.")
+}
+
+// ReparseSchema is that of what `reparse --json` prints, [ReparseResult].
+func ReparseSchema() ([]byte, error) {
+	return schemaOf(&ReparseResult{}, "reparse-result", "Result of reparse",
+		"The object that `stillhouse reparse --json` prints.")
+}
+
+func schemaOf(v any, name, title, description string) ([]byte, error) {
 	r := jsonschema.Reflector{AllowAdditionalProperties: true}
-	s := r.Reflect(&BuildResult{})
-	s.ID = "https://stillhouse-data.github.io/schema/build-result.schema.json"
-	s.Title = "Result of a build"
-	s.Description = "The object that `stillhouse build --json` prints last. Counts are of this build's tasks; costs are at the recipe's prices."
+	s := r.Reflect(v)
+	s.ID = jsonschema.ID("https://stillhouse-data.github.io/schema/" + name + ".schema.json")
+	s.Title = title
+	s.Description = description
 	b, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return nil, err

@@ -12,22 +12,24 @@ import (
 
 var update = flag.Bool("update", false, "write golden files anew")
 
-func TestResultSchemaIsInTheContract(t *testing.T) {
-	got, err := ResultSchema()
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(testdata.Repository(t), "docs", "contract", "build-result.schema.json")
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
+func TestResultSchemasAreInTheContract(t *testing.T) {
+	for name, make := range map[string]func() ([]byte, error){"build-result": ResultSchema, "reparse-result": ReparseSchema} {
+		got, err := make()
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s is not what the code declares; run make contract and read the difference", path)
+		path := filepath.Join(testdata.Repository(t), "docs", "contract", name+".schema.json")
+		if *update {
+			if err := os.WriteFile(path, got, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s is not what the code declares; run make contract and read the difference", path)
+		}
 	}
 }

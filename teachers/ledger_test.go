@@ -214,16 +214,16 @@ func TestShares(t *testing.T) {
 		s := &share{}
 		var whole, middle, last Reply
 		first := s.begin()
-		time.Sleep(2 * time.Second)
+		_ = sleep(t.Context(), 2*time.Second)
 		second := s.begin()
-		time.Sleep(2 * time.Second)
+		_ = sleep(t.Context(), 2*time.Second)
 		s.end(second, &middle, nil)
-		time.Sleep(time.Second)
+		_ = sleep(t.Context(), time.Second)
 		third := s.begin()
-		time.Sleep(time.Second)
+		_ = sleep(t.Context(), time.Second)
 		s.end(third, &last, nil)
 		s.end(first, &whole, nil)
-		time.Sleep(time.Hour) // nobody pays for an idle endpoint
+		_ = sleep(t.Context(), time.Hour) // nobody pays for an idle endpoint
 		var failed Error
 		s.end(s.begin(), nil, &failed)
 		if whole.Share != 4500*time.Millisecond || middle.Share != time.Second || last.Share != 500*time.Millisecond || failed.Share != 0 {
@@ -238,7 +238,7 @@ func TestAttemptsAreCounted(t *testing.T) {
 		begun := time.Now()
 		fail := func(class string, status int, partial string, sent bool) {
 			started := time.Now()
-			time.Sleep(time.Second)
+			_ = sleep(t.Context(), time.Second)
 			a.record(started, nil, &Error{Class: class, Status: status, Partial: []byte(partial), Excerpt: "words", sent: sent})
 		}
 		for range keptSent + 5 {
