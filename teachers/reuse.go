@@ -34,9 +34,13 @@ func (d *chatDecoder) release() {
 	chatDecoders.Put(d)
 }
 
-func (d *messageDecoder) release() {
+func (d *messageDecoder) reset() {
 	d.chat.reset()
 	clear(d.blocks)
 	*d = messageDecoder{chat: d.chat, blocks: d.blocks, sign: emptied(d.sign)}
+}
+
+func (d *messageDecoder) release() {
+	d.reset()
 	messageDecoders.Put(d)
 }
