@@ -78,6 +78,12 @@ type Answer struct {
 	Refusal   string
 	// Logprobs of the tokens, nil where the endpoint sent none.
 	Logprobs *Logprobs
+	// Scores are the numbers of a scoring answer, as they came; NaN for what is
+	// no finite number. See Scorer.Read.
+	Scores []float64
+	// Prompt holds the logprobs of the prompt's tokens, where they were asked
+	// for; nil for none. See CompletionScorer.
+	Prompt *Logprobs
 }
 
 // Kinds of reasoning, for chat.Message.ReasoningKind.

@@ -35,6 +35,9 @@ type logprobsWanted struct {
 	TopLogprobs int  `json:"top_logprobs"`
 	AsIDs       bool `json:"return_tokens_as_token_ids"` // vLLM's
 	IDs         bool `json:"return_token_ids"`           // vLLM's
+
+	PromptLogprobs *int  `json:"prompt_logprobs"`       // vLLM's
+	Generation     *bool `json:"add_generation_prompt"` // vLLM's
 }
 
 // members are those of a choice, each after a comma, as OpenAI or vLLM writes

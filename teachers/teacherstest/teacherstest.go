@@ -32,6 +32,7 @@ type Request struct {
 	Model   string
 	System  string // text of the first system message
 	Prompt  string // text of the last user message
+	Judged  string // the answer that a scoring endpoint is asked about
 	Seed    *int64
 	Stream  bool
 	Attempt int // how many times this body came before
@@ -64,6 +65,7 @@ type Reply struct {
 	ReasoningField string // default reasoning_content
 	ToolCalls      []chat.ToolCall
 	Logprobs       []Token     // sent where the request asks for them
+	Scores         []float64   // of a scoring endpoint
 	Finish         string      // default stop
 	Usage          *chat.Usage // default: counted from the bytes
 	NoUsage        bool
@@ -115,6 +117,7 @@ func New(t testing.TB, script func(Request) Reply) *Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/chat/completions", s.chat)
 	mux.HandleFunc("POST /v1/messages", s.messages)
+	s.scoringRoutes(mux)
 	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `{"object":"list","data":[]}`)
 	})
@@ -167,6 +170,12 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
 	acc := s.admit(&request)
 	defer s.leave()
 	reply := s.script(request)
+	if wire.ofPrompt() && reply.Raw == "" && reply.Fault == NoFault && reply.Status == 0 {
+		if writePrompt(w, &wire, request) {
+			s.bill(acc)
+		}
+		return
+	}
 	if s.write(w, r, &wire, request, reply) {
 		s.bill(acc)
 		return
