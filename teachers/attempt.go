@@ -321,7 +321,7 @@ func (in *incoming) answer() (*Answer, *Error) {
 	}
 	var answer *Answer
 	if err == nil {
-		answer, err = in.dec.answer()
+		answer, err = marked(in.dec.answer())
 	}
 	var e *Error
 	if errors.As(err, &e) {

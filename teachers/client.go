@@ -81,6 +81,10 @@ func NewClient(config *Config, options ...Option) *Client {
 	return c
 }
 
+// transportBuffer is what each connection reads and writes through. What is
+// larger goes past it, and ten thousand connections have two each.
+const transportBuffer = 4 << 10
+
 func newTransport(l Limits) *http.Transport {
 	return &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
@@ -91,8 +95,8 @@ func newTransport(l Limits) *http.Transport {
 		MaxIdleConnsPerHost:   l.mostInFlight(),
 		IdleConnTimeout:       90 * time.Second,
 		ExpectContinueTimeout: time.Second,
-		ReadBufferSize:        16 << 10,
-		WriteBufferSize:       16 << 10,
+		ReadBufferSize:        transportBuffer,
+		WriteBufferSize:       transportBuffer,
 	}
 }
 
