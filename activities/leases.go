@@ -25,7 +25,8 @@ const (
 	// leaseLinger is how long a lease is kept that nobody uses: from one batch
 	// to the next.
 	leaseLinger = 3 * time.Second
-	// leaseGap is the least time between two requests.
+	// leaseGap is the least time between two requests. Whatever has changed is
+	// told so long after: by then all of it has.
 	leaseGap = 200 * time.Millisecond
 	// Waits after a request that failed.
 	leaseRetryFirst = 500 * time.Millisecond
@@ -214,7 +215,7 @@ func (l *lessee) run(ctx context.Context) {
 		if idle {
 			next = min(next, leaseLinger)
 		}
-		l.await(ctx, now, next)
+		l.await(ctx, next)
 	}
 	l.limiter.Grant(teachers.Slice{})
 	if l.holds != nil {
@@ -224,9 +225,8 @@ func (l *lessee) run(ctx context.Context) {
 	}
 }
 
-// await waits for the next renewal, or until something has changed, but at
-// least for leaseGap since the last request.
-func (l *lessee) await(ctx context.Context, since time.Time, next time.Duration) {
+// await waits for the next renewal, or until something has changed.
+func (l *lessee) await(ctx context.Context, next time.Duration) {
 	due := time.NewTimer(next)
 	defer due.Stop()
 	select {
@@ -236,7 +236,7 @@ func (l *lessee) await(ctx context.Context, since time.Time, next time.Duration)
 		return
 	case <-l.poked:
 	}
-	gap := time.NewTimer(leaseGap - time.Since(since))
+	gap := time.NewTimer(leaseGap)
 	defer gap.Stop()
 	select {
 	case <-ctx.Done():

@@ -101,6 +101,32 @@ func (b *bucket) give(n float64) {
 	}
 }
 
+// A largest is the largest of the last minute or two: as long as a bucket may
+// have been as deep as it asks for, the rate leaves room for that.
+type largest struct {
+	now, before float64
+	since       time.Time // of now
+}
+
+func (l *largest) value() float64 { return max(l.now, l.before) }
+
+// add tells whether the value grew.
+func (l *largest) add(now time.Time, v float64) bool {
+	l.age(now)
+	grew := v > l.value()
+	l.now = max(l.now, v)
+	return grew
+}
+
+func (l *largest) age(now time.Time) {
+	if passed := now.Sub(l.since); passed >= time.Minute {
+		if l.before = l.now; passed >= 2*time.Minute {
+			l.before = 0
+		}
+		l.now, l.since = 0, now
+	}
+}
+
 // A tally counts over the last minute, by seconds.
 type tally struct {
 	counts  [60]float64

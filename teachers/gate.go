@@ -21,7 +21,7 @@ type gate struct {
 	members  map[*permits]struct{}
 	declared Declared
 	lookAt   time.Time // when to look again at who asks
-	need     float64   // tokens of one ask, the largest of late
+	needs    largest   // tokens of one ask
 
 	queue    queue
 	tickets  uint64
@@ -40,8 +40,6 @@ const (
 	memberIdle = time.Minute
 	// lookEvery is how often it is looked at who asks.
 	lookEvery = 10 * time.Second
-	// needFades is what is left of the largest need after lookEvery.
-	needFades = 0.7
 )
 
 // What holds an ask back.
@@ -82,7 +80,7 @@ func (g *gate) look(now time.Time) {
 		g.places.declare(d.Concurrency)
 	}
 	g.declared = d
-	g.need *= needFades
+	g.needs.age(now)
 	g.retune(now)
 }
 
@@ -95,7 +93,7 @@ func (g *gate) retune(now time.Time) {
 		g.requests.open()
 	}
 	if tpm, limited := g.allowance(g.declared.TPM, g.learnedTokens.rate, func(s *Slice) float64 { return s.TPM }); limited {
-		g.tokens.setTokens(now, tpm, g.need)
+		g.tokens.setTokens(now, tpm, g.needs.value())
 	} else {
 		g.tokens.open()
 	}
@@ -159,8 +157,7 @@ func (g *gate) blocked(now time.Time, t *turn) block {
 	if g.inFlight >= g.room() {
 		return block{byConcurrency, forever}
 	}
-	if t.tokens > g.need {
-		g.need = t.tokens
+	if g.needs.add(now, t.tokens) {
 		g.retune(now)
 	}
 	if wait := g.requests.wait(now, 1); wait > 0 {
