@@ -96,6 +96,9 @@ type planTeacher struct {
 	Priced       bool    `json:"priced"`
 	TimeS        float64 `json:"time_s"` // under its limits
 	cap          int64   // largest sum of caps; -1 where an ask has none
+
+	// Ways compares asking online with asking in batch, where there are both.
+	Ways *planWays `json:"online_and_batch,omitempty"`
 }
 
 // makePlan plans a recipe here, against the answers that the store holds.
@@ -161,7 +164,7 @@ func describePlan(r *recipe.Recipe, plan *activities.Plan, c *activities.Counter
 		Duplicates: plan.Duplicates, Conflicts: plan.Conflicts, BadRows: plan.BadRows,
 		Assumptions: []string{
 			fmt.Sprintf("an answer has %d tokens where the recipe sets no lower cap, and takes %s", assumedAnswerTokens, assumedAnswerTime),
-			"a token has 4 bytes; prices are the recipe's, without cache discounts, online",
+			"a token has 4 bytes; prices are the recipe's, without cache discounts",
 		},
 		Warnings: []string{},
 	}
@@ -227,6 +230,7 @@ func (p *planReport) addTeacher(t *recipe.Teacher, c activities.TeacherCount) {
 	if t.Limits.Concurrency == 0 && pt.Missing > 0 {
 		p.assume(fmt.Sprintf("a teacher that declares no concurrency takes %d requests at once", recipe.AssumedConcurrency))
 	}
+	pt.compareWays(t)
 	if pt.CachedTokens > 0 && !p.caches {
 		p.caches = true
 		p.Assumptions = append(p.Assumptions, "prompts that begin alike are asked one after the other, and an endpoint with a context cache bills what the one before began with as cached; the costs are without that")
@@ -287,6 +291,7 @@ func (p *planReport) print(w io.Writer) {
 			fmt.Fprintf(w, ", which saves $%.2f", t.CacheSaves)
 		}
 	}
+	p.printWays(w)
 	fmt.Fprintf(w, "\n%s asks, %s answered already, %s to ask, about $%.2f", grouped(p.Asks), grouped(p.Answered), grouped(p.Missing), p.CostUSD)
 	if p.Unpriced > 0 {
 		fmt.Fprintf(w, " and %s asks without a price", grouped(p.Unpriced))

@@ -85,12 +85,24 @@ func resumeCommand(a *app) *cobra.Command {
 }
 
 func cancelCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	var batches bool
+	cmd := &cobra.Command{
 		Use:   "cancel [BUILD]",
 		Short: "End a build; answers in flight are waited for and kept",
-		Args:  cobra.MaximumNArgs(1),
+		Long: `Cancel ends a build. Answers in flight are waited for and kept.
+
+Batches that were submitted to a batch API are paid for: they run on, and the
+next build that wants their answers collects them. With --batches they are
+cancelled at the endpoint too; what they had finished by then is charged, kept
+and collected by the next build.`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.control(cmd.Context(), first(args), func(ctx context.Context, s *session, r *run) error {
+				if batches {
+					if err := s.update(ctx, r, wire.UpdateCancelBatches); err != nil {
+						return err
+					}
+				}
 				if err := s.temporal.CancelWorkflow(ctx, r.id, ""); err != nil {
 					return err
 				}
@@ -99,6 +111,8 @@ func cancelCommand(a *app) *cobra.Command {
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&batches, "batches", false, "cancel its batches at their endpoints too")
+	return cmd
 }
 
 func first(args []string) string {
