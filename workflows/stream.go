@@ -169,7 +169,7 @@ func (s *stream) ask(ctx workflow.Context, batch int) {
 	}).Get(ctx, &out)
 	s.inFlight--
 	s.ended++
-	if temporal.IsCanceledError(err) {
+	if cutShort(ctx.Err() != nil, err) {
 		s.interrupted(ctx, batch, err)
 		return
 	}
@@ -196,6 +196,13 @@ func (s *stream) ask(ctx workflow.Context, batch int) {
 		s.low++
 		s.report.Through = through
 	}
+}
+
+// cutShort tells whether a batch's error means that it was interrupted. A worker
+// that dies while it is leaves it to time out, and the server tries no batch
+// again that was to be cancelled.
+func cutShort(halted bool, err error) bool {
+	return temporal.IsCanceledError(err) || halted && temporal.IsTimeoutError(err)
 }
 
 // interrupted takes note of a batch that a pause cut short: it is asked again,

@@ -3,6 +3,7 @@ package budget
 import (
 	"cmp"
 	"encoding/json"
+	"math"
 	"slices"
 	"time"
 )
@@ -25,9 +26,9 @@ const (
 	forgetWallet = 7 * 24 * time.Hour
 	forgetJob    = 30 * 24 * time.Hour
 	mostJobs     = 16
-	// mostBytes bounds the wallets of a book as text: it is one payload of the
-	// authority's history.
-	mostBytes = 10 << 10
+	// mostBytes bounds a book as text: it is one payload of the authority's
+	// history, which takes 16 KiB.
+	mostBytes = 15 << 10
 	// hungryFor is how long wallets keep nothing spare after a need was denied.
 	hungryFor = 10 * time.Second
 )
@@ -44,7 +45,7 @@ type Book struct {
 	Month   string   `json:"month,omitempty"`
 	InMonth int64    `json:"in_month,omitempty"` // spent in the month, without the wallets below
 	Hungry  int64    `json:"hungry,omitempty"`   // seconds since 1970 until which nothing spare is kept
-	Wallets []Wallet `json:"wallets,omitempty"`
+	Wallets []Wallet `json:"-"`                  // see MarshalJSON
 }
 
 // A Job is a build that is open.
@@ -60,32 +61,21 @@ type Sum struct {
 	Micros int64  `json:"m"`
 }
 
-// A Wallet is what the book knows of one worker's wallet. Its keys are short
-// because the book of many workers is one payload.
+// A Wallet is what the book knows of one worker's wallet.
 type Wallet struct {
-	Worker  string `json:"w"`
-	Seq     int64  `json:"q"`
-	Seen    int64  `json:"t"`           // seconds since 1970
-	Lost    int64  `json:"x,omitempty"` // was under way when a process of it died
-	Base    int64  `json:"b,omitempty"` // of what it has spent belongs to earlier months
-	Pockets []Lent `json:"k,omitempty"`
+	Worker  string
+	Seq     int64
+	Seen    int64 // seconds since 1970
+	Lost    int64 // was under way when a process of it died
+	Base    int64 // of what it has spent belongs to earlier months
+	Pockets []Lent
 }
 
-// A Lent is what one pocket of a wallet has on loan: Granted may be spent in
-// all, Spent of it is. As JSON it is [pocket, granted, spent].
+// A Lent is what one pocket of a wallet has on loan.
 type Lent struct {
-	Pocket         string
-	Granted, Spent int64
-}
-
-// MarshalJSON writes [pocket, granted, spent].
-func (l Lent) MarshalJSON() ([]byte, error) {
-	return json.Marshal([]any{l.Pocket, l.Granted, l.Spent})
-}
-
-// UnmarshalJSON reads [pocket, granted, spent].
-func (l *Lent) UnmarshalJSON(text []byte) error {
-	return json.Unmarshal(text, &[]any{&l.Pocket, &l.Granted, &l.Spent})
+	Pocket  string
+	Granted int64 // may be spent in all
+	Spent   int64 // of it is spent
 }
 
 // Open begins an account, or goes on with the one that is open, under the
@@ -211,26 +201,28 @@ func (b *Book) admit(now time.Time, r *Request) int {
 			b.forget(i)
 		}
 	}
-	size := 0
-	for i := range b.Wallets {
-		size += b.Wallets[i].size()
-	}
 	w := Wallet{Worker: r.Worker, Seen: now.Unix()}
 	for _, p := range r.Pockets {
 		w.pocket(p.Pocket)
 	}
-	if size+w.size() > mostBytes {
+	b.Wallets = append(b.Wallets, w)
+	if b.size() > mostBytes {
+		b.Wallets = b.Wallets[:len(b.Wallets)-1]
 		return -1
 	}
-	b.Wallets = append(b.Wallets, w)
 	return len(b.Wallets) - 1
 }
 
-// size bounds the wallet as JSON.
-func (w *Wallet) size() int {
-	n := 100 + len(w.Worker)
-	for _, p := range w.Pockets {
-		n += 34 + 2*len(p.Pocket)
+// size bounds the book as JSON, however large its amounts become.
+func (b *Book) size() int {
+	text, err := json.Marshal(b)
+	if err != nil {
+		return math.MaxInt // there is nothing in a book that is no JSON
+	}
+	const digits = 14 // of an amount in dollars as large as MaxUSD
+	n := len(text)
+	for i := range b.Wallets {
+		n += 3*digits + 2*digits*len(b.Wallets[i].Pockets)
 	}
 	return n
 }
