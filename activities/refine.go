@@ -349,6 +349,10 @@ func (rt *runtime) judgeOne(ctx context.Context, task *datasets.Task, c *dataset
 	}
 	c.Verdict = datasets.Combine(c.Verdicts)
 	env.candidateChanged()
+	if slices.Contains(c.Flags, teachers.FlagSecretRedacted) {
+		// It is no longer what the model wrote, whatever the recipe filters.
+		c.RejectReasons = append(c.RejectReasons, teachers.FlagSecretRedacted)
+	}
 	for _, f := range rt.filters {
 		match, err := env.match(f.when)
 		if err != nil {
