@@ -40,9 +40,9 @@ func (a *Activities) service(t *teacher) (batchService, error) {
 	}
 	var s batchService
 	if folder := t.spec.Batch.Folder; folder != "" {
-		s, err = newSpool(a.Bucket, folder, t.config, t.spec.Batch.Settle)
+		s, err = newSpool(a.Bucket, folder, t.config, t.spec.Batch.Settle, teachers.WithImages(a.image))
 	} else {
-		s, err = teachers.NewBatchClient(t.config)
+		s, err = teachers.NewBatchClient(t.config, teachers.WithImages(a.image))
 	}
 	if err != nil {
 		return nil, invalidRecipe("teacher %s: %v", t.spec.ID, err)

@@ -25,11 +25,11 @@ type spool struct {
 	settled               time.Duration
 }
 
-func newSpool(b objstore.Bucket, folder string, config *teachers.Config, settled time.Duration) (*spool, error) {
+func newSpool(b objstore.Bucket, folder string, config *teachers.Config, settled time.Duration, options ...teachers.Option) (*spool, error) {
 	c := *config
 	c.BaseURL = "http://folder.invalid/v1" // rows name no host
 	c.Key = nil
-	form, err := teachers.NewBatchClient(&c)
+	form, err := teachers.NewBatchClient(&c, options...)
 	if err != nil {
 		return nil, err
 	}

@@ -331,5 +331,5 @@ func (a *Activities) lease(t *teacher) (end func()) {
 	a.mu.Lock()
 	l := a.leasing()
 	a.mu.Unlock()
-	return l.use(t.endpoint, t.spec.Model)
+	return l.use(t.limitsOf(), t.spec.Model)
 }

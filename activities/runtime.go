@@ -74,6 +74,7 @@ type teacher struct {
 	priceID  string         // of price
 	logprobs map[string]any // parameters that ask for logprobs, where the recipe wants them
 	gives    bool           // logprobs
+	limited  string         // endpoint whose limits hold, where it is not its own
 
 	mu       sync.Mutex
 	builders map[string]*teachers.Builder // by effort
@@ -366,7 +367,7 @@ func (a *Activities) client(t *teacher) (*teachers.Client, error) {
 	if a.clients == nil {
 		a.clients = map[string]*teachers.Client{}
 	}
-	c := teachers.NewClient(t.config, teachers.WithImages(a.image), teachers.WithLimiter(a.leasing().limiter(t.endpoint, t.spec.Model)))
+	c := teachers.NewClient(t.config, teachers.WithImages(a.image), teachers.WithLimiter(a.leasing().limiter(t.limitsOf(), t.spec.Model)))
 	a.clients[string(id)] = c
 	return c, nil
 }
