@@ -42,6 +42,9 @@ func (t *Teacher) IsBatch() bool { return t.API == APIOpenAIBatch || t.API == AP
 // none. What runs on hardware of one's own is discounted by nobody.
 func (r *Recipe) fillBatch(i int) {
 	t := &r.Teachers[i]
+	if _, said := r.places[fmt.Sprintf("teachers[%d].batch", i)]; !said && !t.IsBatch() {
+		t.Batch = Batch{} // its defaults mean nothing here
+	}
 	if t.Price == nil || !t.IsBatch() || t.Batch.Folder != "" {
 		return
 	}

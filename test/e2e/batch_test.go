@@ -54,6 +54,7 @@ teachers:
     params: {max_tokens: 256}
     price: {input: 1, output: 2}
     batch: {rows: 64, poll: 100ms, settle: 1s}
+output: {splits: {train: 0.9, test: 0.1}, seed: 7}
 `, api, url))
 	}
 
