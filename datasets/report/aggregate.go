@@ -29,6 +29,7 @@ type Aggregator struct {
 	cells    map[cellKey]*tally
 	samples  bool // some task had more than one sample of a teacher
 	lumped   bool // some cell was not kept apart
+	drift    []Drift
 }
 
 type cellKey struct{ teacher, domain, effort string }
@@ -47,6 +48,9 @@ func (a *Aggregator) Add(c *datasets.Candidate) {
 	}
 	a.cell(cellKey{c.Teacher, c.Domain, c.Effort}).add(c)
 }
+
+// AddDrift adds what a probe of a teacher showed.
+func (a *Aggregator) AddDrift(d Drift) { a.drift = append(a.drift, d) }
 
 func (a *Aggregator) cell(key cellKey) *tally {
 	t := a.cells[key]
@@ -88,6 +92,7 @@ func (a *Aggregator) Report() *Report {
 			Figures: totals[i].figures(info.Priced),
 		}
 	}
+	r.Drift = a.drift
 	r.Notes = a.notes(r)
 	return r
 }
@@ -133,6 +138,9 @@ func (a *Aggregator) notes(r *Report) []string {
 	}
 	if a.samples {
 		notes = append(notes, "Some tasks have several samples of one teacher. The intervals treat them as independent and are too narrow.")
+	}
+	if len(r.Drift) > 0 {
+		notes = append(notes, fmt.Sprintf("Drift: a fixed sample of prompts was asked once more, and the answers are compared in pairs with the first ones; they enter no table. Verdicts by McNemar's exact test, lengths by the sign test, both two-sided; a change is said where p < %g, or where another model answered. That no change is shown is no proof that there is none.", driftLevel))
 	}
 	if a.lumped {
 		notes = append(notes, fmt.Sprintf("More than %d cells: what came later is counted under %s.", maxCells, Other))

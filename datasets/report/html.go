@@ -28,6 +28,7 @@ func (r *Report) HTML(w io.Writer) error {
 	return page.Execute(w, struct {
 		Teachers []Teacher
 		Cells    []Cell
+		Drift    []Drift
 		Notes    []string
-	}{r.Teachers, byDomain(r.Cells), r.Notes})
+	}{r.Teachers, byDomain(r.Cells), r.Drift, r.Notes})
 }

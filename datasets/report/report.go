@@ -28,6 +28,7 @@ type Report struct {
 	FormatVersion int       `json:"format_version" jsonschema:"description=rises only when a field changes its meaning"`
 	Teachers      []Teacher `json:"teachers" jsonschema:"description=one entry a teacher over everything it was asked; in the recipe's order"`
 	Cells         []Cell    `json:"cells" jsonschema:"description=one entry for each teacher and domain and effort; in the order of teachers then by domain and effort"`
+	Drift         []Drift   `json:"drift,omitempty" jsonschema:"description=what probes of this build showed; one entry for each teacher that was probed"`
 	Notes         []string  `json:"notes" jsonschema:"description=how the figures were made and where the prices are from"`
 }
 

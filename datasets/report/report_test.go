@@ -42,8 +42,6 @@ func golden(t *testing.T, path string, got []byte) {
 	}
 }
 
-func ref[T any](v T) *T { return &v }
-
 // answer makes a candidate; verdict "" is none.
 func answer(teacher, domain, verdict string) *datasets.Candidate {
 	c := &datasets.Candidate{

@@ -12,7 +12,8 @@ import (
 
 // Table writes the comparison for a terminal of width columns, one block for
 // all asks and one for the cells where there is more than one a teacher. Where
-// the columns do not fit, the least needed ones are left out. Names come from
+// the columns do not fit, the least needed ones are left out. What probes showed
+// comes last. Names come from
 // data: control characters in them are dropped.
 func (r *Report) Table(w io.Writer, width int) error {
 	head := []string{"teacher", "asks", "answers", "pass", "95 %", "unknown", "accepted", "cost $", "$/accepted", "p50", "p95", "tokens", "cached %"}
@@ -25,7 +26,7 @@ func (r *Report) Table(w io.Writer, width int) error {
 		return err
 	}
 	if len(r.Cells) <= len(r.Teachers) {
-		return nil
+		return r.driftLines(w, width)
 	}
 	if _, err := io.WriteString(w, "\n"); err != nil {
 		return err
@@ -34,7 +35,10 @@ func (r *Report) Table(w io.Writer, width int) error {
 	for _, c := range byDomain(r.Cells) {
 		rows = append(rows, append([]string{name(c.Domain), name(c.Effort), name(c.Teacher)}, cellsOf(&c.Figures)...))
 	}
-	return writeTable(w, rows, 3, []int{13, 12, 11, 7, 4, 14, 10, 9, 6}, width)
+	if err := writeTable(w, rows, 3, []int{13, 12, 11, 7, 4, 14, 10, 9, 6}, width); err != nil {
+		return err
+	}
+	return r.driftLines(w, width)
 }
 
 // cellsOf is the figures as the table's columns after the teacher.
