@@ -27,6 +27,12 @@ def feed(out, v):
     elif isinstance(v, str):
         b = v.encode()
         out(b"s%d:" % len(b) + b)
+    elif isinstance(v, bytes):
+        # A part of a character is a token too; whole ones read as text.
+        try:
+            feed(out, v.decode())
+        except UnicodeDecodeError:
+            out(b"b%d:" % len(v) + v)
     elif isinstance(v, dict):
         out(b"o%d;" % len(v))
         for k in sorted(v, key=str.encode):

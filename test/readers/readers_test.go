@@ -44,6 +44,8 @@ func TestEveryReaderReadsEveryTable(t *testing.T) {
 	add(write(t, dir, "pairs", pairs()))
 	add(write(t, dir, "candidates", candidates()))
 	add(write(t, dir, "prompts", promptRows()))
+	add(write(t, dir, "logprobs", logprobRows()))
+	add(write(t, dir, "long_logprobs", longLogprobs()))
 	add(write(t, dir, "attempts", attempts()))
 	add(write(t, dir, "no_rows", candidates()[:0]))
 	add(write(t, dir, "only_nulls", trainRows()[:1]))
@@ -237,6 +239,8 @@ func feed(w io.Writer, v any) {
 		fmt.Fprintf(w, "d%x;", binary.BigEndian.AppendUint64(nil, math.Float64bits(v)))
 	case string:
 		fmt.Fprintf(w, "s%d:%s", len(v), v)
+	case []byte: // that is no UTF-8
+		fmt.Fprintf(w, "b%d:%s", len(v), v)
 	case []any:
 		fmt.Fprintf(w, "l%d;", len(v))
 		for _, e := range v {
