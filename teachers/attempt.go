@@ -37,9 +37,11 @@ func (c *Client) attempt(parent context.Context, body []byte, used *string) (got
 	defer cancel(nil)
 	dog := watch(&c.limits, cancel)
 	defer dog.stop()
+	defer c.flights.add(dog)()
 	defer func() {
 		if failed != nil {
-			failed.sent = dog.phase.Load() >= phaseSent
+			// Another's transport need not tell when it has a connection.
+			failed.sent = c.owned == nil || dog.phase.Load() >= phaseSent
 		}
 	}()
 	traceOf(parent).sent()
