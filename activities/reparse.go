@@ -269,7 +269,7 @@ func (w *reparsing) one(t *tables, r *refinedTask, before *oldCandidates) error 
 			}
 		}
 	}
-	if err := w.seal.paid.add(r, t.attempts.add); err != nil {
+	if err := w.seal.pay(r, t); err != nil {
 		return err
 	}
 	return t.add(r)

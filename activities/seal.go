@@ -115,6 +115,12 @@ func priceNote(p *recipe.Price) string {
 	if p.CachedInput != nil {
 		parts = append(parts, "cached input "+dollars(*p.CachedInput))
 	}
+	if p.BatchDiscount > 0 {
+		parts = append(parts, fmt.Sprintf("batches %g %% less", 100*p.BatchDiscount))
+	}
+	if p.GPUHour > 0 {
+		parts = append(parts, fmt.Sprintf("%s USD an hour of the endpoint, shared by the requests in flight", dollars(p.GPUHour)))
+	}
 	if p.Source != "" {
 		parts = append(parts, p.Source)
 	}
@@ -153,7 +159,7 @@ func (s *seal) write(ctx context.Context, dir string) (*tables, error) {
 		for i := range r.Candidates {
 			s.report.Add(&r.Candidates[i])
 		}
-		if err := s.paid.add(&r, t.attempts.add); err != nil {
+		if err := s.pay(&r, t); err != nil {
 			return nil, errors.Join(err, t.close())
 		}
 		if err := t.add(&r); err != nil {

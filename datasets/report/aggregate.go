@@ -30,6 +30,7 @@ type Aggregator struct {
 	samples  bool // some task had more than one sample of a teacher
 	lumped   bool // some cell was not kept apart
 	drift    []Drift
+	requests map[string]*requestTally // by teacher
 }
 
 type cellKey struct{ teacher, domain, effort string }
@@ -47,6 +48,7 @@ func (a *Aggregator) Add(c *datasets.Candidate) {
 		a.samples = true
 	}
 	a.cell(cellKey{c.Teacher, c.Domain, c.Effort}).add(c)
+	a.requestsOf(c.Teacher).answer(c)
 }
 
 // AddDrift adds what a probe of a teacher showed.
@@ -89,7 +91,8 @@ func (a *Aggregator) Report() *Report {
 	for i, info := range infos {
 		r.Teachers[i] = Teacher{
 			Teacher: info.ID, Model: info.Model, Priced: info.Priced, PriceNote: info.PriceNote,
-			Figures: totals[i].figures(info.Priced),
+			Figures:  totals[i].figures(info.Priced),
+			Requests: a.requestsOf(info.ID).figures(),
 		}
 	}
 	r.Drift = a.drift
@@ -135,6 +138,7 @@ func (a *Aggregator) notes(r *Report) []string {
 		if t.EstimatedUsage > 0 {
 			notes = append(notes, fmt.Sprintf("%s sent no usage for %d answers; their tokens and costs are estimates.", clean(t.Teacher), t.EstimatedUsage))
 		}
+		notes = append(notes, requestNotes(&t)...)
 	}
 	if a.samples {
 		notes = append(notes, "Some tasks have several samples of one teacher. The intervals treat them as independent and are too narrow.")

@@ -39,6 +39,7 @@ type Teacher struct {
 	Priced    bool   `json:"priced" jsonschema:"description=the recipe states prices for it"`
 	PriceNote string `json:"price_note" jsonschema:"description=source and date of the prices"`
 	Figures
+	Requests
 }
 
 // A Cell is a teacher's figures in one domain at one effort.
