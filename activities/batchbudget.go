@@ -2,10 +2,12 @@ package activities
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/stillhouse-data/stillhouse/internal/batches"
+	"github.com/stillhouse-data/stillhouse/internal/budget"
 	"github.com/stillhouse-data/stillhouse/internal/wire"
 	"github.com/stillhouse-data/stillhouse/teachers"
 )
@@ -49,22 +51,27 @@ func (j *batchJob) reserve(ctx context.Context) (*wire.BatchSubmitOutput, error)
 	err = purse.Reserve(waiting, worst)
 	switch {
 	case err == nil:
+		// A batch runs for a day. What it can cost counts as spent meanwhile, so
+		// that it does not hold up whoever waits for what is under way.
+		purse.Settle(worst, worst)
 		j.st.Reserved = worst // saved with the state that comes next
 		return nil, nil
 	case ctx.Err() != nil:
 		return nil, err
 	case waiting.Err() != nil:
 		return &wire.BatchSubmitOutput{WaitMS: j.busy().Milliseconds(), Why: fmt.Sprintf("the budget has no room for the $%.2f that the batch can cost, until others have settled", float64(worst)/1e6)}, nil
+	case !errors.Is(err, budget.ErrOver):
+		return nil, fmt.Errorf("reserve what batch %s can cost: %w", j.st.Key, err)
 	case j.st.Rows > 1:
 		return &wire.BatchSubmitOutput{Gone: true, Most: max(worst/2, 1), Why: "the budget has room for a smaller batch at most"}, j.drop(ctx)
 	}
-	e := asTeacherError(err)
+	e := &teachers.Error{Teacher: "teacher " + j.in.Teacher, Class: classBudget, Excerpt: err.Error()}
 	return &wire.BatchSubmitOutput{Stopped: &wire.TeacherFailed{Class: classBudget, Text: bounded(e.Error())}}, nil
 }
 
 // unreserve gives back what is reserved for a batch that was not submitted.
 func (j *batchJob) unreserve(reserved int64) {
-	if reserved == 0 {
+	if reserved == 0 || j.st.BuildID != j.in.BuildID {
 		return
 	}
 	purse, done, err := j.purse()
@@ -82,9 +89,10 @@ func (j *batchJob) purse() (teachers.Purse, func(), error) {
 
 // settle ends the reservation of a batch that is collected, row by row: what a
 // row has cost, nothing for one that was not run, and the most for one that may
-// be charged though nobody can know.
+// be charged though nobody can know. Another build's reservation stays charged to
+// that build: its account may be closed, and this one's must not grow by it.
 func (r *batchReading) settle() {
-	if r.job.st.Reserved == 0 {
+	if r.job.st.Reserved == 0 || r.job.st.BuildID != r.job.in.BuildID {
 		return
 	}
 	purse, done, err := r.job.purse()

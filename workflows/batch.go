@@ -24,9 +24,15 @@ const (
 	pollMost   = 10
 	// collectAtOnce bounds the batches that are collected together.
 	collectAtOnce = 4
+	// budgetWait is how long a submission waits that the budget has no room for
+	// while others have still to settle.
+	budgetWait = time.Minute
 	// cancelLimit bounds the call that cancels batches at their endpoint.
 	cancelLimit = 45 * time.Second
 )
+
+// classBudget is the stop of a teacher whose next ask the budget has no room for.
+const classBudget = "budget"
 
 // A batchStream asks one teacher through its batch API: it makes batches of all
 // that is missing, submits them, looks at them by timers, collects those that
@@ -141,6 +147,10 @@ func (b *batchStream) submit(ctx workflow.Context) error {
 			if out.Most > 0 {
 				b.carry.Most = out.Most
 			}
+		case out.Stopped != nil && out.Stopped.Class == classBudget && len(b.carry.Open) > 0:
+			// Those that run will have cost less than they could have.
+			b.why = out.Stopped.Text
+			b.notBefore[key] = workflow.Now(ctx).Add(budgetWait)
 		case out.Stopped != nil:
 			b.stopped = out.Stopped
 			return nil

@@ -1,0 +1,130 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stillhouse-data/stillhouse/internal/budget"
+	"github.com/stillhouse-data/stillhouse/internal/wallet"
+	"github.com/stillhouse-data/stillhouse/internal/wire"
+	"github.com/stillhouse-data/stillhouse/teachers"
+	"github.com/stillhouse-data/stillhouse/teachers/teacherstest"
+)
+
+// A ledgerBank is a budget's authority in this process.
+type ledgerBank struct {
+	mu   sync.Mutex
+	book budget.Book
+}
+
+func (b *ledgerBank) Open(_ context.Context, _ string, o budget.Open) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.book.Open(time.Now(), o)
+	return nil
+}
+
+func (b *ledgerBank) Lease(_ context.Context, _ string, r budget.Request) (budget.Reply, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	text, err := json.Marshal(b.book)
+	if err != nil {
+		return budget.Reply{}, err
+	}
+	b.book = budget.Book{}
+	if err := json.Unmarshal(text, &b.book); err != nil {
+		return budget.Reply{}, err
+	}
+	return b.book.Lease(time.Now(), r), nil
+}
+
+// withBudget gives a world wallets of its own.
+func (w *world) withBudget() *world {
+	w.a.Wallets = &wallet.Wallets{Dir: w.t.TempDir(), Worker: "w", Authority: &ledgerBank{}}
+	w.t.Cleanup(func() {
+		if err := w.a.Wallets.Close(); err != nil {
+			w.t.Error(err)
+		}
+	})
+	return w
+}
+
+// A batch reserves the most that it can cost and settles what it did cost: one
+// after the other all go through a budget that has room for one of them.
+func TestABudgetOfBatches(t *testing.T) {
+	server := teacherstest.NewBatch(t, answers42, teacherstest.BatchOptions{})
+	w := newWorld(t).withBudget()
+	w.file("p.jsonl", sums(40))
+	// A row can cost about 90 tokens in and 64 out at half the price: about 110
+	// micro-dollars; it costs about 4.
+	recipe := batchRecipe("a", teachers.APIOpenAIBatch, server.URL, ", batch: {rows: 10}") + "ask: {budget: {usd: 0.002}}\n"
+	b := w.startBatches(recipe)
+	p := b.prepare(false)
+	if len(p.Submit) != 4 {
+		t.Fatalf("%+v", p)
+	}
+	submitted, over := 0, 0
+	for _, key := range p.Submit {
+		out := do[wire.BatchSubmitOutput](b, wire.ActivityBatchSubmit, b.in(key))
+		switch {
+		case out.Submitted:
+			submitted++
+			b.round(wire.BatchPrepareOutput{Open: []string{key}})
+		case out.Gone && out.Most > 0:
+			over++
+		default:
+			t.Fatalf("%+v", out)
+		}
+	}
+	if submitted != 4 || over != 0 || b.counts.New != 40 || b.counts.CostMicros > 2000 {
+		t.Errorf("%d submitted, %d over; %+v", submitted, over, b.counts)
+	}
+}
+
+// A batch that the budget has no room for becomes smaller ones; where not even a
+// row fits, the teacher stops at the budget.
+func TestABatchThatABudgetHasNoRoomFor(t *testing.T) {
+	server := teacherstest.NewBatch(t, answers42, teacherstest.BatchOptions{})
+	w := newWorld(t).withBudget()
+	w.file("p.jsonl", sums(16))
+	b := w.startBatches(batchRecipe("a", teachers.APIOpenAIBatch, server.URL, "") + "ask: {budget: {usd: 0.001}}\n")
+	p, most, rounds := b.prepare(false), int64(0), 0
+	for len(p.Submit) > 0 && b.stopped == nil {
+		if rounds++; rounds > 100 {
+			t.Fatal("no end")
+		}
+		out := do[wire.BatchSubmitOutput](b, wire.ActivityBatchSubmit, b.in(p.Submit[0]))
+		switch {
+		case out.Submitted:
+			b.round(wire.BatchPrepareOutput{Open: p.Submit})
+		case out.Gone:
+			if most > 0 && out.Most >= most {
+				t.Fatalf("a batch of at most %d does not fit, and the next is of %d", most, out.Most)
+			}
+			most = out.Most
+		default:
+			b.stopped = out.Stopped
+		}
+		p = do[wire.BatchPrepareOutput](b, wire.ActivityBatchPrepare, wire.BatchPrepareInput{BuildRef: b.ref, PlanKey: b.plan.Key, Teacher: "t", Most: most})
+	}
+	s := server.Stats()
+	if b.stopped != nil || b.counts.New != 16 || s.SubmittedTwice != 0 || s.Submitted < 2 || b.counts.CostMicros > 1000 {
+		t.Errorf("%+v %+v %+v", b.counts, s, b.stopped)
+	}
+	for _, j := range server.Jobs() {
+		if j.Rows > 9 {
+			t.Errorf("a batch of %d rows can cost more than the budget", j.Rows)
+		}
+	}
+
+	poor := newWorld(t).withBudget()
+	poor.file("p.jsonl", sums(2))
+	c := poor.startBatches(batchRecipe("b", teachers.APIOpenAIBatch, server.URL, ", batch: {rows: 1}") + "ask: {budget: {usd: 0.00005}}\n").all(2)
+	if c.stopped == nil || c.stopped.Class != teachers.ClassBudget || !strings.Contains(c.stopped.Text, "the budget of $0.00005 is spent") || server.Stats().Submitted != s.Submitted {
+		t.Errorf("%+v", c.stopped)
+	}
+}
