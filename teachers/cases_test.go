@@ -50,6 +50,7 @@ type wireCase struct {
 	class    string // of the error; "" for an answer
 	words    string // in the error's text
 	requests int    // sent; 0: not checked
+	again    string // class of a first request that failed, after which an ordinary answer came
 }
 
 var usage19 = &chat.Usage{PromptTokens: 19, CompletionTokens: 13}

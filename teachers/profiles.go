@@ -151,7 +151,7 @@ var profiles = []Profile{
 	},
 	{
 		// Thinking with tools is refused where the reasoning of earlier turns
-		// does not come back (anomalyco/opencode#24135).
+		// does not come back (opencode#24135).
 		Name: "deepseek", API: "openai",
 		CapFields: []string{"max_tokens"}, UsageOption: true,
 		Unsupported: unsupported(ParamIgnored, "", "presence_penalty", "frequency_penalty"),

@@ -60,13 +60,13 @@ func (s *Server) writeMessage(w http.ResponseWriter, r *http.Request, wire *wire
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{}`)
 		return false
-	case reply.Status != 0 && reply.Status != http.StatusOK && reply.Raw == "":
+	case reply.Status != 0 && reply.Status != http.StatusOK && !reply.raw():
 		for name, value := range reply.Header {
 			w.Header().Set(name, value)
 		}
 		writeMessageError(w, reply)
 		return false
-	case reply.Fault == Reset, reply.Raw != "":
+	case reply.Fault == Reset, reply.raw():
 		return s.write(w, r, wire, request, reply)
 	}
 	for name, value := range reply.Header {

@@ -81,7 +81,13 @@ type Reply struct {
 	Fault Fault
 	// Raw, where set, is the response body, byte for byte, with ContentType.
 	Raw, ContentType string
+	// RawStream are further pieces of it, flushed one after another; Fault may
+	// then say what follows them.
+	RawStream []string
 }
+
+// raw tells whether the script gives the response's bytes.
+func (r *Reply) raw() bool { return r.Raw != "" || r.RawStream != nil }
 
 // Stats are the server's accounts.
 type Stats struct {
@@ -170,7 +176,7 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
 	acc := s.admit(&request)
 	defer s.leave()
 	reply := s.script(request)
-	if wire.ofPrompt() && reply.Raw == "" && reply.Fault == NoFault && reply.Status == 0 {
+	if wire.ofPrompt() && !reply.raw() && reply.Fault == NoFault && reply.Status == 0 {
 		if writePrompt(w, &wire, request) {
 			s.bill(acc)
 		}
@@ -239,10 +245,17 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, wire *wireRequest
 	case reply.Fault == Reset:
 		reset(w)
 		return false
-	case reply.Raw != "":
+	case reply.raw():
 		w.Header().Set("Content-Type", reply.ContentType)
 		w.WriteHeader(max(reply.Status, http.StatusOK))
 		_, _ = io.WriteString(w, reply.Raw)
+		for _, piece := range reply.RawStream {
+			_, _ = io.WriteString(w, piece)
+			w.(http.Flusher).Flush()
+		}
+		if reply.Fault != NoFault && fail(w, r, reply.Fault) {
+			return false
+		}
 		return reply.Status == 0 || reply.Status == http.StatusOK
 	case reply.Status != 0 && reply.Status != http.StatusOK:
 		writeError(w, reply)
