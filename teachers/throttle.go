@@ -93,7 +93,7 @@ func resetIn(value string, now time.Time) time.Duration {
 			return 0
 		case n >= 1e11:
 			return max(time.UnixMilli(int64(min(n, 1e15))).Sub(now), 0)
-		case n >= 1e9:
+		case n >= 5e8:
 			return max(time.Unix(int64(n), 0).Sub(now), 0)
 		}
 		return time.Duration(n * float64(time.Second))

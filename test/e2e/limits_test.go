@@ -1,0 +1,192 @@
+//go:build integration
+
+package e2e
+
+import (
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A fleet is some workers of one cluster, each with a home of its own, and the
+// house that submits.
+type fleet struct {
+	submits *house
+	homes   []*house
+	workers []*process
+}
+
+// newFleet starts the services and n workers on them, in a namespace of the
+// given name.
+func newFleet(t *testing.T, n int, name string) *fleet {
+	t.Helper()
+	cluster := newHouse(t)
+	cluster.serve()
+	_, vars := cluster.store()
+	newNamespace(t, vars, name)
+	more := append(awsVars(vars),
+		"STILLHOUSE_TEMPORAL="+vars["TEMPORAL_ADDRESS"], "STILLHOUSE_STORE=s3://"+vars["STILLHOUSE_BUCKET"]+"/"+name,
+		"TEMPORAL_NAMESPACE="+name, "TEMPORAL_GRPC_META_AUTHORIZATION=Bearer "+vars["STILLHOUSE_TEMPORAL_TOKEN"])
+	f := &fleet{submits: newHouse(t)}
+	f.submits.more = more
+	for range n {
+		h := newHouse(t)
+		h.more = more
+		f.homes = append(f.homes, h)
+		f.workers = append(f.workers, nil)
+		f.work(len(f.homes) - 1)
+	}
+	return f
+}
+
+// work starts the i-th worker.
+func (f *fleet) work(i int) {
+	f.workers[i] = f.homes[i].start("worker")
+	f.workers[i].said("Ctrl-C drains and ends")
+}
+
+// spread makes a recipe of n asks over several teachers of one model at one
+// endpoint, so that all workers have something to do at any time.
+func spread(t *testing.T, s *sim, name, limits string, n int) string {
+	t.Helper()
+	const teachers = 4
+	m := made{dir: t.TempDir(), name: name, rest: "ask: {route: all}\n"}
+	for i := range teachers {
+		m.teachers += fmt.Sprintf("  - {id: t%d, base_url: '%s', model: a, identity: sim-%s, params: {top_k: %d}%s}\n", i, s.url(), name, 10+i, limits)
+	}
+	prompts(t, filepath.Join(m.dir, "prompts.jsonl"), map[string]int{"math": n / teachers})
+	return m.write(t)
+}
+
+// A reading is what an endpoint counted by some time.
+type reading struct {
+	at time.Time
+	simStats
+}
+
+// watch reads a sim's accounts until stop is closed.
+func (s *sim) watch(stop <-chan struct{}) []reading {
+	tick := time.NewTicker(250 * time.Millisecond)
+	defer tick.Stop()
+	var out []reading
+	for {
+		if st := s.stats()["a"]; st.Requests > 0 {
+			out = append(out, reading{time.Now(), st})
+		}
+		select {
+		case <-stop:
+			return out
+		case <-tick.C:
+		}
+	}
+}
+
+// rate is the answers, or their tokens, a minute from some time after the first request until
+// nine tenths of all have come: after that workers run out of asks.
+func rate(readings []reading, after time.Duration, all int, tokens bool) float64 {
+	var from, to reading
+	for _, r := range readings {
+		if from.at.IsZero() && r.at.Sub(readings[0].at) >= after {
+			from = r
+		}
+		if r.Completed <= all*9/10 {
+			to = r
+		}
+	}
+	if from.at.IsZero() || !to.at.After(from.at) {
+		return 0
+	}
+	n := to.Completed - from.Completed
+	if tokens {
+		n = to.PromptTokens + to.CompletionTokens - from.PromptTokens - from.CompletionTokens
+	}
+	return float64(n) / to.at.Sub(from.at).Minutes()
+}
+
+// TestLimitsHoldOverAllWorkers runs three workers against endpoints that count.
+// What is declared is never passed; what is not declared is learned; and nearly all of it is used.
+func TestLimitsHoldOverAllWorkers(t *testing.T) {
+	cases := []struct {
+		name     string
+		sim      []string
+		limits   string
+		asks     int
+		allowed  float64       // a minute
+		tokens   bool          // of tokens, not answers
+		learning time.Duration // before the rate counts
+		refused  float64       // share of requests that may be refused
+	}{
+		{name: "requests", sim: []string{"-rpm", "900", "-max-concurrent", "24"}, limits: ", limits: {rpm: 900, concurrency: 24}", asks: 1600, allowed: 900, learning: 15 * time.Second},
+		{name: "tokens", sim: []string{"-tpm", "100000"}, limits: ", limits: {tpm: 100000, concurrency: 64}", asks: 1500, allowed: 100_000, tokens: true, learning: 15 * time.Second},
+		{name: "places", sim: []string{"-max-concurrent", "12", "-ttft", "1s"}, limits: ", limits: {concurrency: 12}", asks: 1200, allowed: 12 * 60 / 1.02, learning: 15 * time.Second},
+		{name: "learned requests", sim: []string{"-rpm", "900"}, asks: 2400, allowed: 900, learning: time.Minute, refused: 0.02},
+		{name: "learned tokens", sim: []string{"-tpm", "100000"}, asks: 2200, allowed: 100_000, tokens: true, learning: time.Minute, refused: 0.02},
+		{name: "learned places", sim: []string{"-max-concurrent", "12", "-ttft", "1s"}, asks: 1800, allowed: 12 * 60 / 1.02, learning: time.Minute, refused: 0.02},
+	}
+	f := newFleet(t, 3, "limits")
+	var wg sync.WaitGroup
+	for i, c := range cases {
+		name := fmt.Sprint("limits-", i)
+		s := startSim(t, append([]string{"-models", "a", "-ttft", "300ms", "-chunk", "4096", "-synthetic-tokens", "100"}, c.sim...)...)
+		recipe := spread(t, s, name, c.limits, c.asks)
+		wg.Go(func() {
+			stop := make(chan struct{})
+			var readings []reading
+			var watch sync.WaitGroup
+			watch.Go(func() { readings = s.watch(stop) })
+			p := f.submits.start("build", recipe, "--json", "--yes")
+			code := p.wait(2 * commandLimit)
+			close(stop)
+			watch.Wait()
+			if code != 0 {
+				t.Errorf("%s: the build ended with %d: %s", c.name, code, tail(p.stderr(), 2000))
+				return
+			}
+			st := readings[len(readings)-1].simStats
+			used := rate(readings, c.learning, c.asks, c.tokens) / c.allowed
+			t.Logf("%s: %d answers, %d requests, %d refused, %d paid twice, %d early, peak %d, %.1f %% of the allowed rate used", c.name,
+				st.UniqueCompleted, st.Requests, st.RateLimited, st.PaidTwice, st.EarlyRetries, st.PeakConcurrency, 100*used)
+			if st.UniqueCompleted != c.asks || st.PaidTwice > 0 {
+				t.Errorf("%s: %d answers, %d paid twice; want %d and none", c.name, st.UniqueCompleted, st.PaidTwice, c.asks)
+			}
+			if st.RateLimited > int(c.refused*float64(st.Requests)) {
+				t.Errorf("%s: %d of %d requests were refused, want at most %g %%", c.name, st.RateLimited, st.Requests, 100*c.refused)
+			}
+			if used < 0.9 {
+				t.Errorf("%s: %.1f %% of the allowed rate was used, want 90", c.name, 100*used)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestLimitsHoldWhenAWorkerIsKilled kills one of two workers in the middle, and
+// starts it again: what it may have had goes to nobody before its lease is over.
+func TestLimitsHoldWhenAWorkerIsKilled(t *testing.T) {
+	const asks, rpm = 900, 600
+	s := startSim(t, "-models", "a", "-ttft", "1s", "-chunk", "4096", "-rpm", fmt.Sprint(rpm), "-max-concurrent", "16")
+	f := newFleet(t, 2, "killed")
+	recipe := spread(t, s, "killed", fmt.Sprintf(", limits: {rpm: %d, concurrency: 16}", rpm), asks)
+	p := f.submits.start("build", recipe, "--json", "--yes")
+	for i, at := range []int{100, 250} {
+		eventually(t, commandLimit, "answers", func() bool { return s.total().Completed > at })
+		f.workers[i].kill()
+		if i == 0 {
+			f.work(i)
+		}
+	}
+	f.work(1)
+	if code := p.wait(2 * commandLimit); code != 0 {
+		t.Fatalf("the build ended with %d: %s", code, tail(p.stderr(), 2000))
+	}
+	st := s.total()
+	t.Logf("%d answers, %d requests, %d refused, %d paid twice, peak %d", st.UniqueCompleted, st.Requests, st.RateLimited, st.PaidTwice, st.PeakConcurrency)
+	if st.UniqueCompleted != asks || st.PaidTwice > 2*16 {
+		t.Errorf("%d answers, %d paid twice; want %d and no more than were in flight", st.UniqueCompleted, st.PaidTwice, asks)
+	}
+	if st.RateLimited > 0 {
+		t.Errorf("%d requests were refused, want none", st.RateLimited)
+	}
+}
