@@ -23,7 +23,7 @@ func init() { register(exportCommand) }
 
 // exportFlags are the flags of export.
 type exportFlags struct {
-	view, form string
+	view, form, table string
 }
 
 func exportCommand(a *app) *cobra.Command {
@@ -36,13 +36,22 @@ with the environment's credentials), or - for JSON lines on stdout. A folder
 appears whole or not at all; what it replaces is an earlier export of the same
 dataset and view, never anything else.
 
+--table writes a table of the version as it is instead: its Parquet files, byte
+for byte, such as logprobs or candidates.
+
 It refuses where a teacher's terms forbid training on its answers, and warns
 where they are not known.`,
 		Args: cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.export(cmd.Context(), args[0], args[1], f) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.table != "" && cmd.Flags().Changed("view") {
+				return usage("--table stands beside --view; keep one of the two")
+			}
+			return a.export(cmd.Context(), args[0], args[1], f)
+		},
 	}
 	cmd.Flags().StringVar(&f.view, "view", views.ViewMessages, "view: "+strings.Join(views.Names(), ", "))
 	cmd.Flags().StringVar(&f.form, "form", "", "parquet (default) or jsonl")
+	cmd.Flags().StringVar(&f.table, "table", "", "table, instead of a view")
 	return cmd
 }
 
@@ -61,6 +70,9 @@ func (a *app) export(ctx context.Context, ref, dest string, f exportFlags) error
 	if err != nil {
 		return err
 	}
+	if dest == "-" && f.table != "" {
+		return usage("--table writes Parquet files; name a folder, or read single rows with: stillhouse head --table %s --json", f.table)
+	}
 	if dest == "-" {
 		return a.exportStdout(ctx, c, v, m, f)
 	}
@@ -68,7 +80,7 @@ func (a *app) export(ctx context.Context, ref, dest string, f exportFlags) error
 	if err != nil {
 		return err
 	}
-	s, err := views.Export(ctx, c, m, f.view, to, views.Options{Version: v, Form: f.form})
+	s, err := exportTo(ctx, c, v, m, to, f)
 	if err != nil {
 		return exportError(err)
 	}
@@ -85,9 +97,21 @@ func (a *app) export(ctx context.Context, ref, dest string, f exportFlags) error
 	if s.Unchanged {
 		unchanged = "; it was there already, and nothing was written"
 	}
+	if f.table != "" {
+		fmt.Fprintf(a.out, "table %s of %s in %s: %s rows, %d files, %s%s\n", f.table, v.Ref(), printable(s.Dest), grouped(m.Rows(f.table)), len(s.Files), sized(s.Bytes), unchanged)
+		return nil
+	}
 	fmt.Fprintf(a.out, "%s as %s (%s) in %s: %s rows (%s train, %s test), %d files, %s%s\n", v.Ref(), s.View, s.Form, printable(s.Dest),
 		grouped(trainable(s.Rows)), grouped(s.Rows[datasets.TableTrain]), grouped(s.Rows[datasets.TableTest]), len(s.Files), sized(s.Bytes), unchanged)
 	return nil
+}
+
+// exportTo exports what the flags name: a view, or a table as it is.
+func exportTo(ctx context.Context, c *catalog.Catalog, v catalog.Version, m *catalog.Manifest, to views.Dest, f exportFlags) (views.Summary, error) {
+	if f.table != "" {
+		return views.ExportTable(ctx, c, m, f.table, to, views.Options{Version: v, Form: f.form})
+	}
+	return views.Export(ctx, c, m, f.view, to, views.Options{Version: v, Form: f.form})
 }
 
 // exportError makes a slip in the command line a usage error.
