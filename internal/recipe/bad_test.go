@@ -149,7 +149,7 @@ var badRecipes = []badRecipe{
 	{name: "an empty condition", old: "{verifier: math}", new: "{verifier: math, when: ' '}", want: "12:33: check[0].when: the expression is empty; remove the key to match everything"},
 
 	// What this version does not carry out.
-	{name: "a budget", old: addAtEnd, new: end("ask: {budget: {usd: 5}}"), want: "13:15: ask.budget: not in this version: ask.budget; remove it and set gates.max_cost_usd, which keeps a build that cost more from being published"},
+	{name: "a budget of nobody", old: addAtEnd, new: end("ask: {budget: {usd: 5, teachers: {x: 1}}}"), want: `13:38: ask.budget.teachers.x: no teacher has this id; did you mean "t"?`},
 	{name: "a judge", old: "{verifier: math}", new: "{verifier: judge, teacher: t, rubric: r.md}", want: "12:20: check[0].verifier: not in this version: judge; use math, choice, regex, json_schema or exact"},
 	{name: "rules", old: addAtEnd, new: end("ask: {route: {rules: [{when: 'domain == \"math\"', teachers: [t]}]}}"), want: "13:22: ask.route.rules: not in this version: ask.route.rules; write route: domain and give the teachers serves"},
 	{name: "other filters", old: addAtEnd, new: end("filter: [refusal, {length: {max_tokens: 5}, when: 'sample > 0'}, {expr: 'len(content) > 10'}]"), want: "13:10: filter[0]: not in this version: refusal; remove it; finish is the one filter\n13:19: filter[1]: not in this version: length; remove it, and bound answers by the token cap under params\n13:66: filter[2]: not in this version: expr; remove it; finish is the one filter"},

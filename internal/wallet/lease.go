@@ -61,7 +61,7 @@ func (w *wallet) run(ctx context.Context) {
 		if !w.calls() {
 			continue
 		}
-		rest := time.Duration(0)
+		var rest time.Duration
 		if err := w.speak(ctx); err != nil {
 			if ctx.Err() != nil {
 				return

@@ -74,13 +74,7 @@ func (b *bank) Lease(ctx context.Context, _ string, r budget.Request) (budget.Re
 	return reply, b.travel(ctx)
 }
 
-func (b *bank) close(job, build string, complete bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.book.Close(time.Now(), budget.Close{Job: job, Build: build, Complete: complete})
-}
-
-// Truth is what the endpoints may have charged: the most of what is under way
+// A truth is what the endpoints may have charged: the most of what is under way
 // and of what got lost, and the cost of what is over.
 type truth struct {
 	mu       sync.Mutex
