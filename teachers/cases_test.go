@@ -8,12 +8,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stillhouse-data/stillhouse/internal/chat"
 	"github.com/stillhouse-data/stillhouse/teachers"
+	"github.com/stillhouse-data/stillhouse/teachers/teacherstest"
 )
 
 // parsed is the answer of a reply. What the client read while the response
@@ -128,27 +128,12 @@ func TestEveryScriptedCaseIsReadRightly(t *testing.T) {
 			t.Errorf("%s (%s) has no test; a right client: %s", model, c.Source, c.Want)
 		}
 	}
+	asked := map[string]*outcome{}
+	for name := range wireCases {
+		asked[name] = askCase(t, s.URL(), &teacherstest.Case{Name: name})
+	}
 	for name, want := range wireCases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			config := &teachers.Config{
-				ID: "t", API: "openai", BaseURL: s.URL(), Model: "case-" + name,
-				Key:    func() (string, error) { return canary, nil },
-				Limits: teachers.Limits{Idle: 700 * time.Millisecond, NoProgress: 900 * time.Millisecond},
-			}
-			a, reply, err := ask(t, config, "2+2?")
-			if want.class != "" {
-				checkFailure(t, err, want)
-				return
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if reply.Status != 200 || teachers.Requests(reply.Attempts) != 1 {
-				t.Errorf("status %d after %d requests, want 200 after 1", reply.Status, teachers.Requests(reply.Attempts))
-			}
-			checkAnswer(t, a, want)
-		})
+		t.Run(name, func(t *testing.T) { checkCase(t, asked[name], want) })
 	}
 }
 
