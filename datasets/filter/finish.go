@@ -49,9 +49,9 @@ func ended(finish string) string {
 	switch word := strings.ToLower(strings.TrimSpace(finish)); word {
 	case "stop", "tool_calls", "function_call", "end_turn", "stop_sequence", "tool_use":
 		return ""
-	case "length", "max_tokens":
+	case "length", "max_tokens", "model_context_window_exceeded":
 		return ReasonTruncated
-	case "content_filter":
+	case "content_filter", "refusal":
 		return ReasonContentFilter
 	default:
 		return "finish:" + tame(word)

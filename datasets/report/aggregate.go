@@ -171,7 +171,7 @@ func (t *tally) add(c *datasets.Candidate) {
 		t.addError(*c.Error, 1)
 	} else {
 		t.answers++
-		if c.FinishReason != nil && (*c.FinishReason == "length" || *c.FinishReason == "max_tokens") {
+		if c.FinishReason != nil && (*c.FinishReason == "length" || *c.FinishReason == "max_tokens" || *c.FinishReason == "model_context_window_exceeded") {
 			t.truncated++
 		}
 		t.addVerdict(c.Verdict)

@@ -64,7 +64,7 @@ func message(fields map[string]any) (chat.Message, error) {
 	if m.Content, err = content(fields["content"]); err != nil {
 		return m, err
 	}
-	for key, to := range map[string]**string{"name": &m.Name, "tool_call_id": &m.ToolCallID} {
+	for key, to := range map[string]**string{"name": &m.Name, "tool_call_id": &m.ToolCallID, "reasoning_signature": &m.ReasoningSignature} {
 		if *to, err = optional(fields, key); err != nil {
 			return m, err
 		}
