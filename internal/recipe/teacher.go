@@ -157,7 +157,7 @@ type Terms struct {
 type AnswerFields struct {
 	// Text of the prompt; where absent, as for prompts.
 	Prompt string `yaml:"prompt"`
-	// Conversation; where its last turn is the assistant's, that is the answer.
+	// Conversation; where its last turn is the assistant's, all of its turns after the prompt are the answer. A message's train (or weight) says whether the training loss sees it.
 	Messages string `yaml:"messages"`
 	// System text of the prompt.
 	System string `yaml:"system"`
