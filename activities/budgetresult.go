@@ -38,14 +38,13 @@ func (s *seal) budget(ctx context.Context) *BudgetResult {
 	if !limited {
 		return nil
 	}
-	r := &BudgetResult{LimitUSD: dollarsOf(limits.Build)}
+	r := &BudgetResult{LimitUSD: dollarsOf(limits.Build), Stopped: s.overBudget()}
 	s.budgetLines(ctx, r)
 	for _, st := range s.in.Streams {
 		if st.Stopped == nil || st.Stopped.Class != classBudget {
 			continue
 		}
 		missing := max(s.plan.asks(st.Teacher)-st.New-st.Reused, 0)
-		r.Stopped = append(r.Stopped, st.Teacher)
 		r.MissingAsks += missing
 		if st.New > 0 {
 			r.MissingUSD += dollarsOf(st.Spent/st.New) * float64(missing)
@@ -53,6 +52,17 @@ func (s *seal) budget(ctx context.Context) *BudgetResult {
 		s.result.Stopped[st.Teacher] = fmt.Sprintf("%s: %d of its asks are missing; the budget has no room for the next", classBudget, missing)
 	}
 	return r
+}
+
+// overBudget are the teachers that stopped at a budget.
+func (s *seal) overBudget() []string {
+	var ids []string
+	for _, st := range s.in.Streams {
+		if st.Stopped != nil && st.Stopped.Class == classBudget {
+			ids = append(ids, st.Teacher)
+		}
+	}
+	return ids
 }
 
 // budgetLines asks the authority how the limits stand. Without its word the

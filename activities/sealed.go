@@ -146,7 +146,7 @@ func (a *Activities) clear(ctx context.Context, ref wire.BuildRef) {
 func (s *seal) output() *wire.BuildOutput {
 	return &wire.BuildOutput{
 		Dataset: s.in.Dataset, BuildID: s.in.BuildID, Version: s.result.Version, Unchanged: s.result.Unchanged,
-		Gates: s.result.Gates, Stopped: sortedIDs(s.result.Stopped),
+		Gates: s.result.Gates, Stopped: sortedIDs(s.result.Stopped), OverBudget: s.overBudget(),
 	}
 }
 

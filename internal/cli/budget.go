@@ -129,6 +129,19 @@ func stoppedAs(f *wire.TeacherFailed) string {
 	return "given up: " + printable(f.Class)
 }
 
+// stoppedCode is the exit code of a build in which so many teachers stopped, and
+// so many of them at a budget.
+func stoppedCode(stopped, atBudget int) int {
+	var codes []int
+	if atBudget > 0 {
+		codes = append(codes, exitBudget)
+	}
+	if stopped > atBudget {
+		codes = append(codes, exitTeacher)
+	}
+	return worstOf(codes...)
+}
+
 // budgetNote says how the budget stood in the end.
 func budgetNote(b *activities.BudgetResult) string {
 	text := fmt.Sprintf("budget %s: %s spent, %s left", dollars(b.LimitUSD), dollars(b.SpentUSD), dollars(b.LeftUSD))

@@ -213,12 +213,7 @@ func outcome(r *activities.BuildResult) error {
 	if r.Budget != nil {
 		atBudget = len(r.Budget.Stopped)
 	}
-	if atBudget > 0 {
-		codes = append(codes, exitBudget)
-	}
-	if len(r.Stopped) > atBudget {
-		codes = append(codes, exitTeacher)
-	}
+	codes = append(codes, stoppedCode(len(r.Stopped), atBudget))
 	if code := worstOf(codes...); code != exitDone {
 		return &codedError{code: code}
 	}

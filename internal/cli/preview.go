@@ -98,8 +98,8 @@ func (a *app) preview(ctx context.Context, path string, n int, yes bool) error {
 	} else {
 		err = printPreview(a.out, tasks)
 	}
-	if err == nil && len(out.Stopped) > 0 {
-		return &codedError{code: exitTeacher}
+	if code := stoppedCode(len(out.Stopped), len(out.OverBudget)); err == nil && code != exitDone {
+		return &codedError{code: code}
 	}
 	return err
 }

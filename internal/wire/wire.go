@@ -395,6 +395,8 @@ type BuildOutput struct {
 	Gates     []string `json:"gates,omitempty"`   // gates that failed, so that nothing was published
 	Stopped   []string `json:"stopped,omitempty"` // teachers that could not be used
 	Preview   string   `json:"preview,omitempty"` // key of a preview's tasks
+	// OverBudget are those of Stopped that stopped at their budget.
+	OverBudget []string `json:"over_budget,omitempty"`
 }
 
 // Progress answers QueryProgress.
