@@ -260,7 +260,7 @@ func bounded(s string) (shown string, left int) {
 func entryOfRow(r *datasets.Row) entry {
 	return entry{
 		title: compact(r.Domain+" / "+r.Effort, "teacher "+r.Teacher, label("verdict ", r.Verdict), score(r.Score), tokens(r.CompletionTokens)),
-		facts: [][2]string{{"sample", r.SampleID}, {"meta", text(r.Meta)}},
+		facts: [][2]string{{"sample", r.SampleID}, {"images", imagesFact(r.Images)}, {"meta", text(r.Meta)}},
 
 		messages: r.Messages,
 	}
@@ -306,7 +306,7 @@ func entryOfPrompt(p *datasets.PromptRow) entry {
 		title: compact(p.Domain+" / "+p.Effort, "split "+p.Split, status),
 		facts: [][2]string{
 			{"prompt", p.PromptID}, {"route", strings.Join(p.Route, ", ") + " (" + p.RouteReason + ")"}, {"gold", text(p.Gold)},
-			{"source", p.Source}, {"copies", copies}, {"meta", text(p.Meta)},
+			{"images", imagesFact(p.Images)}, {"source", p.Source}, {"copies", copies}, {"meta", text(p.Meta)},
 		},
 		messages: p.Messages,
 	}
