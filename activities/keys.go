@@ -18,11 +18,18 @@ func (a *Activities) keyring() *secrets.Keyring {
 }
 
 // useKeys gives every teacher of a recipe its key, which is read where and when
-// the teacher is asked.
+// the teacher is asked. Keys that lie on this machine are read at once too: an
+// endpoint that has two teachers' keys may repeat either in an answer to the
+// other, and what is not known cannot be taken out. Secrets of a store are not:
+// this worker may have no right to those of teachers that it does not serve.
 func (rt *runtime) useKeys(ring *secrets.Keyring) {
 	for _, t := range rt.teachers {
-		if t.config != nil {
-			useKey(t.config, t.spec, ring)
+		if t.config == nil {
+			continue
+		}
+		useKey(t.config, t.spec, ring)
+		if t.spec.APIKeyEnv != "" || t.spec.APIKeyFile != "" {
+			_, _ = ring.Key(keyRef(t.spec)) // told of when the teacher is asked
 		}
 	}
 }

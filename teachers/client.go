@@ -46,6 +46,7 @@ type Client struct {
 	loadImage func(context.Context, chat.Image) ([]byte, error)
 	limiter   *Limiter // shared with whoever asks the same model of the same endpoint
 	permits   *permits
+	flights   flights // requests under way
 	share     *share // nil where nobody pays by the hour
 }
 

@@ -14,6 +14,10 @@ type State struct {
 	Failed   int64     // asks that ended in an error, cancelled ones apart
 	Why      string    // why asks wait, such as "429: waits 12s as asked"; "" where they do not
 	Until    time.Time // when that ends; zero where it is not known
+	// Longest is for how long the oldest request has been under way; 0 where
+	// there is none. Where nothing else holds the asks up and it is long, Why
+	// tells what it waits for.
+	Longest time.Duration
 }
 
 // permits are one client's part in its Limiter, and what became of its asks.
@@ -135,7 +139,11 @@ func (p *permits) stopped() *Error {
 }
 
 // State says what the client is doing and why it waits.
-func (c *Client) State() State { return c.permits.state() }
+func (c *Client) State() State {
+	s := c.permits.state()
+	c.flights.describe(&s)
+	return s
+}
 
 func (p *permits) state() State {
 	now := time.Now()
