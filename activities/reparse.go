@@ -188,7 +188,7 @@ func (w *reparsing) write(ctx context.Context, dir string) (*tables, error) {
 			if err != nil {
 				return err
 			}
-			if window = append(window, promptTask{task, row.Status}); len(window) == reparseWindow {
+			if window = append(window, promptTask{task, row.Status}); len(window) >= w.window(&task) {
 				if err := flush(); err != nil {
 					return err
 				}
@@ -200,6 +200,14 @@ func (w *reparsing) write(ctx context.Context, dir string) (*tables, error) {
 		return before.end()
 	}()
 	return t, errors.Join(err, t.close())
+}
+
+// window is how many tasks are in memory at once; logprobs are large.
+func (w *reparsing) window(t *datasets.Task) int {
+	if w.rt.recipe.Logprobs == nil {
+		return reparseWindow
+	}
+	return w.rt.refineChunk(len(t.Route) * w.rt.recipe.Ask.Samples.Max)
 }
 
 // A promptTask is a task with what became of it.
@@ -264,9 +272,12 @@ func (w *reparsing) one(t *tables, r *refinedTask, before *oldCandidates) error 
 		w.compare(old[c.SampleID], c)
 		w.seal.report.Add(c)
 		if t.logprobs != nil && i < len(r.logprobs) && r.logprobs[i] != nil {
-			if err := t.logprobs.add(*r.logprobs[i]); err != nil {
+			row := r.logprobs[i]
+			row.Accepted, row.Selected = c.Accepted, c.Selected
+			if err := t.logprobs.add(*row); err != nil {
 				return err
 			}
+			r.logprobs[i] = nil
 		}
 	}
 	if err := w.seal.pay(r, t); err != nil {

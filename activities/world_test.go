@@ -246,7 +246,24 @@ func (w *world) build(recipe string) (wire.BuildOutput, BuildResult) {
 	w.t.Helper()
 	r := w.start(recipe).ask()
 	r.refine()
-	return r.seal()
+	out, result := r.seal()
+	w.readsAgain(out)
+	return out, result
+}
+
+// readsAgain holds what every version promises: reading its raw answers again
+// with the same program changes nothing.
+func (w *world) readsAgain(out wire.BuildOutput) {
+	w.t.Helper()
+	if out.Version == 0 {
+		return
+	}
+	again, err := w.reparse(fmt.Sprintf("%s@%d", out.Dataset, out.Version), true)
+	if err != nil {
+		w.t.Errorf("reparse: %v", err)
+	} else if !again.Unchanged {
+		w.t.Errorf("reading %s@%d again changes it: %+v", out.Dataset, out.Version, again)
+	}
 }
 
 // refined reads a shard's refined tasks.
