@@ -60,6 +60,36 @@ func compare(b *testing.B, path, api string, stream bool) {
 	}
 }
 
+// TestAllocations holds what an answer costs in allocations, which are the same
+// on every machine: fewer than the vendor's client and at most half as many
+// again as the bare loop.
+func TestAllocations(t *testing.T) {
+	root := endpoint(t)
+	for _, tc := range []struct {
+		path, api string
+		stream    bool
+	}{{"/v1", "openai", false}, {"/v1", "openai", true}, {"/long/v1", "openai", true}, {"/v1", "anthropic", false}, {"/v1", "anthropic", true}, {"/long/v1", "anthropic", true}} {
+		sdk := openAISDK
+		if tc.api == "anthropic" {
+			sdk = anthropicSDK
+		}
+		a, b, c := allocations(t, ours(t, root+tc.path, tc.api, tc.stream)), allocations(t, bare(t, root+tc.path, tc.api, tc.stream)), allocations(t, sdk(t, root+tc.path, tc.api, tc.stream))
+		t.Logf("%s %s, streamed %v: ours %.0f, bare %.0f, sdk %.0f", tc.api, tc.path, tc.stream, a, b, c)
+		if a >= c || a > 1.5*b {
+			t.Errorf("%s %s, streamed %v: %.0f allocations an answer; the vendor's client has %.0f and the bare loop %.0f", tc.api, tc.path, tc.stream, a, c, b)
+		}
+	}
+}
+
+func allocations(t *testing.T, ask asker) float64 {
+	t.Helper()
+	return testing.AllocsPerRun(50, func() {
+		if _, _, err := ask(t.Context(), "how many?"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func measure(b *testing.B, ask asker) {
 	want, _, err := ask(b.Context(), "warm up")
 	if err != nil {
