@@ -48,12 +48,9 @@ func (j *batchJob) reserve(ctx context.Context) (*wire.BatchSubmitOutput, error)
 	}
 	waiting, cancel := context.WithTimeout(ctx, purseWait)
 	defer cancel()
-	err = purse.Reserve(waiting, worst)
+	err = purse.Spend(waiting, worst)
 	switch {
 	case err == nil:
-		// A batch runs for a day. What it can cost counts as spent meanwhile, so
-		// that it does not hold up whoever waits for what is under way.
-		purse.Settle(worst, worst)
 		j.st.Reserved = worst // saved with the state that comes next
 		return nil, nil
 	case ctx.Err() != nil:

@@ -25,10 +25,14 @@ type Purse interface {
 	// still does not fit ([budget.ErrOver]), with ctx's error, or because money
 	// cannot be accounted for here.
 	Reserve(ctx context.Context, micros int64) error
-	// Settle ends a reservation: reserved is what TryReserve or Reserve took,
-	// cost what was spent of it; 0 where nothing was sent. It is called once.
-	// A reservation may be settled by a later process, such as that of a batch,
+	// Spend waits as Reserve does and counts the amount as spent at once, not as
+	// under way: that of a batch, which runs on whatever becomes of this process.
+	// Settle gives back what it did not cost, in whatever process that is known,
 	// on the purse of the same build and teacher.
+	Spend(ctx context.Context, micros int64) error
+	// Settle ends a reservation: reserved is what TryReserve, Reserve or Spend
+	// took, cost what was spent of it; 0 where nothing was sent. It is called once
+	// for each amount, or for each of the parts that it is made of.
 	Settle(reserved, cost int64)
 }
 

@@ -58,6 +58,8 @@ func (p *till) Reserve(ctx context.Context, micros int64) error {
 	return nil
 }
 
+func (p *till) Spend(ctx context.Context, micros int64) error { return p.Reserve(ctx, micros) }
+
 func (p *till) Settle(reserved, cost int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

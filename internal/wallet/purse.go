@@ -22,14 +22,32 @@ func (p *Purse) TryReserve(micros int64) bool {
 	w := p.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.queue) == 0 && w.fits(p.group, micros, time.Now()) && w.take(p, micros) == nil
+	one := waiter{purse: p, amount: micros}
+	if len(w.queue) > 0 || !w.fits(&one, time.Now()) {
+		return false
+	}
+	if err := w.take(&one); err != nil {
+		w.fail(err)
+		return false
+	}
+	return true
 }
 
 // Reserve waits until the amount fits. It fails with an [*OverError] once
 // nothing is under way and the amount still does not fit, with the context's
 // error, or with that of the disk.
 func (p *Purse) Reserve(ctx context.Context, micros int64) error {
-	if micros <= 0 {
+	return p.wait(ctx, &waiter{purse: p, amount: micros, done: make(chan error, 1)})
+}
+
+// Spend waits as Reserve does, and counts the amount as spent at once: no crash
+// of this process loses what it pays for.
+func (p *Purse) Spend(ctx context.Context, micros int64) error {
+	return p.wait(ctx, &waiter{purse: p, amount: micros, spent: true, done: make(chan error, 1)})
+}
+
+func (p *Purse) wait(ctx context.Context, one *waiter) error {
+	if one.amount <= 0 {
 		return ctx.Err()
 	}
 	w := p.w
@@ -38,11 +56,14 @@ func (p *Purse) Reserve(ctx context.Context, micros int64) error {
 		defer w.mu.Unlock()
 		return w.broken
 	}
-	if len(w.queue) == 0 && w.fits(p.group, micros, time.Now()) {
+	if len(w.queue) == 0 && w.fits(one, time.Now()) {
 		defer w.mu.Unlock()
-		return w.take(p, micros)
+		if err := w.take(one); err != nil {
+			w.fail(err)
+			return w.broken
+		}
+		return nil
 	}
-	one := &waiter{purse: p, amount: micros, done: make(chan error, 1)}
 	w.queue = append(w.queue, one)
 	w.serve()
 	w.mu.Unlock()
@@ -61,7 +82,7 @@ func (p *Purse) Reserve(ctx context.Context, micros int64) error {
 	if err := <-one.done; err != nil {
 		return err
 	}
-	p.Settle(micros, 0)
+	p.Settle(one.amount, 0)
 	return ctx.Err()
 }
 
@@ -83,25 +104,36 @@ func (p *Purse) Settle(reserved, cost int64) {
 	}
 }
 
-// fits tells whether an amount may be reserved now.
-func (w *wallet) fits(g *group, micros int64, now time.Time) bool {
-	return w.broken == nil && g.charged+micros <= g.limit && now.Before(w.leaseEnd) && w.carries(micros)
+// fits tells whether an amount may be taken now.
+func (w *wallet) fits(one *waiter, now time.Time) bool {
+	return w.broken == nil && w.affords(one, now) && w.carries(one)
+}
+
+// affords tells whether there is the money.
+func (w *wallet) affords(one *waiter, now time.Time) bool {
+	g := one.purse.group
+	return g.charged+one.amount <= g.limit && now.Before(w.leaseEnd)
 }
 
 // carries tells whether so much more may be under way at once.
-func (w *wallet) carries(micros int64) bool {
-	return w.held == 0 || w.held+micros <= w.heldMost
+func (w *wallet) carries(one *waiter) bool {
+	return one.spent || w.held == 0 || w.held+one.amount <= w.heldMost
 }
 
-// take reserves what fits.
-func (w *wallet) take(p *Purse, micros int64) error {
-	if err := w.change(p, micros, micros); err != nil {
-		w.fail(err)
-		return w.broken
+// take takes what fits.
+func (w *wallet) take(one *waiter) error {
+	held := one.amount
+	if one.spent {
+		held = 0
 	}
-	g := p.group
-	g.flow += micros
-	g.largest = max(g.largest, micros)
+	if err := w.change(one.purse, one.amount, held); err != nil {
+		return err
+	}
+	g := one.purse.group
+	if !one.spent {
+		g.flow += one.amount
+		g.largest = max(g.largest, one.amount)
+	}
 	if g.unused() < g.spare()/4 {
 		w.want()
 	}
@@ -131,11 +163,8 @@ func (w *wallet) serve() {
 	rest := w.queue[:0]
 	held := false
 	for i, one := range w.queue {
-		g := one.purse.group
-		if held || !w.fits(g, one.amount, now) {
-			if g.charged+one.amount <= g.limit && now.Before(w.leaseEnd) {
-				held = true
-			}
+		if !w.fits(one, now) {
+			held = w.affords(one, now)
 			rest = append(rest, one)
 			if held {
 				rest = append(rest, w.queue[i+1:]...)
@@ -143,9 +172,10 @@ func (w *wallet) serve() {
 			}
 			continue
 		}
-		if err := w.take(one.purse, one.amount); err != nil {
-			one.done <- err
-			return // all others have been told
+		if err := w.take(one); err != nil {
+			w.queue = append(rest, w.queue[i:]...)
+			w.fail(err)
+			return
 		}
 		one.done <- nil
 	}

@@ -223,6 +223,7 @@ type wallet struct {
 type waiter struct {
 	purse  *Purse
 	amount int64
+	spent  bool       // it counts as spent at once, not as under way
 	done   chan error // gets one value
 }
 

@@ -293,3 +293,84 @@ func TestLimitsOfTeachersChangeUnderWay(t *testing.T) {
 		}
 	})
 }
+
+// What a batch can cost is spent at once: it waits for no ask to come back, and
+// is no ask under way that others wait for.
+func TestABatchIsNotUnderWay(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBank()
+		w := &Wallets{Dir: dir, Worker: "w", Authority: b}
+		defer closeAll(t, w)
+		u := use(t, w, limited(1000))
+		p := purse(t, u, "t")
+		if err := p.Reserve(t.Context(), 100); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Spend(t.Context(), 700); err != nil {
+			t.Fatal(err)
+		}
+		p.Settle(100, 100)
+		if err := p.Reserve(t.Context(), 300); !errors.Is(err, budget.ErrOver) {
+			t.Fatalf("%v: a batch that runs holds up the verdict", err)
+		}
+		// Its rows are collected by a later process.
+		u.Done()
+		closeAll(t, w)
+		later := &Wallets{Dir: dir, Worker: "w", Authority: b}
+		defer closeAll(t, later)
+		u = use(t, later, limited(1000))
+		p = purse(t, u, "t")
+		p.Settle(400, 50)
+		p.Settle(300, 0)
+		u.Done()
+		if err := later.GiveBack(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if l := b.book.Lines()[0]; l.Spent != 150 || l.Held != 0 {
+			t.Errorf("%+v", l)
+		}
+	})
+}
+
+// A disk that fails ends all waiting and takes nothing more.
+func TestABrokenDiskTakesNothingMore(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		w := &Wallets{Dir: dir, Worker: "w", Authority: newBank()}
+		u := use(t, w, limited(1_000_000))
+		p := purse(t, u, "t")
+		if err := p.Reserve(t.Context(), 100_000); err != nil {
+			t.Fatal(err)
+		}
+		var got [3]error
+		var all sync.WaitGroup
+		for i := range got {
+			all.Go(func() { got[i] = p.Reserve(t.Context(), 90_000) })
+		}
+		pause(t.Context(), time.Second)
+		one := w.open["d"]
+		one.mu.Lock()
+		if err := errors.Join(one.file.abandon(), one.file.f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		one.mu.Unlock()
+		p.Settle(100_000, 0)
+		all.Wait()
+		for _, err := range got {
+			if err == nil || errors.Is(err, budget.ErrOver) || !strings.Contains(err.Error(), "cannot be written") {
+				t.Errorf("%v", err)
+			}
+		}
+		if p.TryReserve(1) {
+			t.Error("it reserves what it cannot remember")
+		}
+		if err := p.Reserve(t.Context(), 1); err == nil {
+			t.Error("it reserves what it cannot remember")
+		}
+		u.Done()
+		if err := w.Close(); err == nil {
+			t.Error("a file that could not be written was closed well")
+		}
+	})
+}
