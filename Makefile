@@ -31,7 +31,7 @@ endif
 
 .PHONY: help
 help: ## list the targets
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z][a-z-]*:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z][a-z-]*:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: ## run the main job with nothing configured: embedded services, nine demo teachers
@@ -64,6 +64,14 @@ integration: build ## end-to-end tests over the real binary
 .PHONY: readers
 readers: build ## open what we write with pyarrow, datasets and DuckDB (makes a Python venv in a temporary folder)
 	.ci/readers $(CURDIR)/$(BIN)
+
+.PHONY: storm
+storm: ## ten thousand streams at once in less than a GiB (Linux; needs 11,000 open files)
+	CGO_ENABLED=0 go test -tags storm -count=1 -timeout 15m -v -run TenThousand ./teachers
+
+.PHONY: test-real-model
+test-real-model: build ## build a dataset with a real small model, served by llama.cpp from Python packages (compiles it: minutes)
+	.ci/real-model $(CURDIR)/$(BIN)
 
 .PHONY: bench
 bench: ## benchmarks of the packages
