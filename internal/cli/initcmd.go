@@ -163,7 +163,8 @@ var starters = []starter{
 		name:   "openai",
 		about:  "The recipe asks OpenAI. Any endpoint that speaks chat completions works: change base_url, model and api_key_env.",
 		before: "export OPENAI_API_KEY=…",
-		teachers: `  - base_url: https://api.openai.com/v1
+		teachers: `  - api: openai                       # openai-batch: within a day, at half the price
+    base_url: https://api.openai.com/v1
     model: gpt-4.1-mini
     api_key_env: OPENAI_API_KEY       # the variable's name, never the key
     params: {max_completion_tokens: 2048}
@@ -174,7 +175,7 @@ var starters = []starter{
 		name:   "anthropic",
 		about:  "The recipe asks Anthropic. For answers with reasoning add thinking: {type: enabled, budget_tokens: 4096} to params, and raise max_tokens by as much.",
 		before: "export ANTHROPIC_API_KEY=…",
-		teachers: `  - api: anthropic
+		teachers: `  - api: anthropic                    # anthropic-batch: within a day, at half the price
     base_url: https://api.anthropic.com/v1
     model: claude-haiku-4-5
     api_key_env: ANTHROPIC_API_KEY    # the variable's name, never the key
