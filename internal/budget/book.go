@@ -173,19 +173,18 @@ func (b *Book) Lease(now time.Time, r Request) Reply {
 		}
 	}
 	w := &b.Wallets[i]
-	reply := Reply{Period: b.Period}
-	if r.Seq > w.Seq {
-		w.Seq, w.Seen, w.Lost = r.Seq, now.Unix(), r.Lost
-		b.takeIn(w, &r)
-		reply.Loans = b.lend(now, w, &r)
-	} else {
-		for _, p := range w.Pockets {
-			reply.Loans = append(reply.Loans, Loan{Pocket: p.Pocket, Granted: p.Granted, Spent: p.Spent})
-		}
+	switch {
+	case w.repeats(&r):
+		return Reply{Period: b.Period, Loans: w.loans(), HeldMost: b.heldMost(now), Tight: now.Unix() < b.Hungry}
+	case r.Seq <= w.Seq:
+		// It was overtaken, and nobody waits for the answer. Or its wallet was put
+		// back to an earlier state, and does not know what it has spent.
+		return Reply{Period: b.Period, Seq: w.Seq}
 	}
-	reply.HeldMost = b.heldMost(now)
-	reply.Tight = now.Unix() < b.Hungry
-	return reply
+	w.Seq, w.Seen, w.Lost = r.Seq, now.Unix(), r.Lost
+	b.takeIn(w, &r)
+	loans := b.lend(now, w, &r)
+	return Reply{Period: b.Period, Loans: loans, HeldMost: b.heldMost(now), Tight: now.Unix() < b.Hungry}
 }
 
 // takesOver tells whether the counts of an older account are this one's: those
@@ -244,6 +243,30 @@ func (b *Book) takeIn(w *Wallet, r *Request) {
 	}
 }
 
+// repeats tells whether the request is the last one once more, because its
+// answer was lost on the way.
+func (w *Wallet) repeats(r *Request) bool {
+	if r.Seq != w.Seq || len(r.Pockets) != len(w.Pockets) {
+		return false
+	}
+	for _, p := range r.Pockets {
+		i := slices.IndexFunc(w.Pockets, func(l Lent) bool { return l.Pocket == p.Pocket })
+		if i < 0 || w.Pockets[i].Spent != p.Spent {
+			return false
+		}
+	}
+	return true
+}
+
+// loans are the wallet's as they stand.
+func (w *Wallet) loans() []Loan {
+	loans := make([]Loan, 0, len(w.Pockets))
+	for _, p := range w.Pockets {
+		loans = append(loans, Loan{Pocket: p.Pocket, Granted: p.Granted, Spent: p.Spent})
+	}
+	return loans
+}
+
 func (w *Wallet) pocket(name string) *Lent {
 	for i := range w.Pockets {
 		if w.Pockets[i].Pocket == name {
@@ -257,10 +280,7 @@ func (w *Wallet) pocket(name string) *Lent {
 // lend grants every pocket its need, whole or not at all, and then what is
 // spare.
 func (b *Book) lend(now time.Time, w *Wallet, r *Request) []Loan {
-	loans := make([]Loan, 0, len(w.Pockets))
-	for _, p := range w.Pockets {
-		loans = append(loans, Loan{Pocket: p.Pocket})
-	}
+	loans := w.loans()
 	for _, p := range r.Pockets {
 		lent, loan := w.pocket(p.Pocket), find(loans, p.Pocket)
 		kept := lent.Granted - p.Spent - p.Held

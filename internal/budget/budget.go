@@ -104,7 +104,7 @@ type Request struct {
 	// none, also because it cannot know what it had spent, as after a power
 	// failure: all that it had on loan is spent then.
 	Period int64 `json:"period"`
-	Seq    int64 `json:"seq"` // counts the wallet's requests: one that was overtaken is ignored
+	Seq    int64 `json:"seq"` // counts the wallet's requests: one that was overtaken changes nothing
 	// Lost is what was under way whenever a process of this wallet died.
 	Lost    int64    `json:"lost,omitempty"`
 	Pockets []Pocket `json:"pockets,omitempty"`
@@ -128,6 +128,10 @@ type Reply struct {
 	// Begin tells the wallet that its counts belong to an account that has ended:
 	// it begins at what is under way, and asks again.
 	Begin bool `json:"begin,omitempty"`
+	// Seq says that the wallet's number is not above this one, which the authority
+	// has had from it: it is a copy of an earlier state, such as a backup, so that
+	// it cannot know what it has spent.
+	Seq int64 `json:"seq,omitempty"`
 	// Crowded says that the book is full: so many workers share no budget.
 	Crowded bool   `json:"crowded,omitempty"`
 	Loans   []Loan `json:"loans,omitempty"`

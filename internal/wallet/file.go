@@ -203,6 +203,15 @@ func (w *file) number() (int64, error) {
 	return seq, nil
 }
 
+// jump makes the next request's number one above seq.
+func (w *file) jump(seq int64) error {
+	if err := w.header(offSeq, seq); err != nil {
+		return err
+	}
+	w.seq = seq
+	return nil
+}
+
 // enter notes the account that the counts belong to.
 func (w *file) enter(period int64) error {
 	if err := w.header(offPeriod, period); err != nil {

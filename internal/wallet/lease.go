@@ -259,6 +259,8 @@ func (w *wallet) hear(sent time.Time, r *budget.Request, reply *budget.Reply) er
 	case reply.Crowded:
 		w.trouble = "so many workers share it that its book is full; start fewer workers, or give fewer teachers budgets of their own"
 		return nil
+	case reply.Seq > 0:
+		return w.restored(reply.Seq)
 	case reply.Begin:
 		if err := w.beginAt(reply.Period); err != nil {
 			return err
@@ -309,6 +311,16 @@ func (w *wallet) onLoan() int64 {
 		sum += g.held + g.unused()
 	}
 	return sum
+}
+
+// restored begins anew where the wallet is a copy of an earlier state: what it
+// had on loan is spent, as far as anybody knows.
+func (w *wallet) restored(seq int64) error {
+	if err := w.file.jump(seq); err != nil {
+		return err
+	}
+	w.want()
+	return w.beginAt(0)
 }
 
 // beginAt begins another account at what is under way.

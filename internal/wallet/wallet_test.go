@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -371,6 +372,58 @@ func TestABrokenDiskTakesNothingMore(t *testing.T) {
 		u.Done()
 		if err := w.Close(); err == nil {
 			t.Error("a file that could not be written was closed well")
+		}
+	})
+}
+
+// A home that is put back to an earlier state does not know what it has spent:
+// all that it had on loan stays charged.
+func TestAWalletFromABackupIsNotBelieved(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBank()
+		w := &Wallets{Dir: dir, Worker: "w", Authority: b}
+		u := use(t, w, limited(10_000))
+		p := purse(t, u, "t")
+		if err := p.Reserve(t.Context(), 100); err != nil {
+			t.Fatal(err)
+		}
+		p.Settle(100, 100)
+		u.Done()
+		if err := w.GiveBack(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		closeAll(t, w)
+		files, err := filepath.Glob(filepath.Join(dir, "*.wallet"))
+		if err != nil || len(files) != 1 {
+			t.Fatal(files, err)
+		}
+		backup, err := os.ReadFile(files[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		spend := func(amount int64) {
+			t.Helper()
+			w := &Wallets{Dir: dir, Worker: "w", Authority: b}
+			defer closeAll(t, w)
+			u := use(t, w, limited(10_000))
+			p := purse(t, u, "t")
+			if err := p.Reserve(t.Context(), amount); err != nil {
+				t.Fatal(err)
+			}
+			p.Settle(amount, amount)
+			u.Done()
+			if err := w.GiveBack(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		spend(5000)
+		if err := os.WriteFile(files[0], backup, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		spend(1000)
+		if l := b.book.Lines()[0]; l.Spent != 6100 || l.Held != 0 {
+			t.Errorf("%+v, want 6,100 spent", l)
 		}
 	})
 }
