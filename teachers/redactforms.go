@@ -15,7 +15,6 @@ import (
 // hexadecimal digits.
 type secretForms struct {
 	text    string
-	plain   bool     // it reads the same in text, in JSON and in a URL
 	encoded [][]byte // base64 and hexadecimal
 }
 
@@ -50,7 +49,7 @@ func formsOf(secret string) *secretForms {
 const leastEncoded = 12
 
 func newForms(secret string) *secretForms {
-	f := &secretForms{text: secret, plain: plainSecret.MatchString(secret)}
+	f := &secretForms{text: secret}
 	add := func(form string) {
 		if len(form) < leastEncoded {
 			return
@@ -86,41 +85,57 @@ func (f *secretForms) find(b []byte, from int) (start, end int, ok bool) {
 			start, end, ok = from+i, from+i+len(form), true
 		}
 	}
-	if f.plain && !escapes(b[from:start]) {
-		return start, end, ok // nothing of it can be written in another way
-	}
-	for i := from; i < start; i++ {
-		if c := b[i]; c != f.text[0] && c != '\\' && c != '%' {
-			continue
-		}
-		if n := f.escapedAt(b[i:]); n > 0 {
-			return i, i + n, true
-		}
+	if at, n := f.escaped(b, from, start); n > 0 {
+		return at, at + n, true
 	}
 	return start, end, ok
 }
 
-// escapes tells whether a text has escapes of plain characters, which no usual
-// encoder makes.
-func escapes(b []byte) bool {
-	for _, mark := range []string{`\u00`, "%2", "%3", "%4", "%5", "%6", "%7"} {
-		if bytes.Contains(b, []byte(mark)) {
-			return true
+// escaped is the first place before an index at which the secret stands with
+// some of its characters escaped, and its length there; 0 for none. It looks at
+// escapes alone: at what each stands for, and whether what lies before it is
+// the beginning of the secret.
+func (f *secretForms) escaped(b []byte, from, before int) (at, n int) {
+	for i := from; i < before; {
+		next := bytes.IndexByte(b[i:before], '%')
+		if next < 0 {
+			next = before - i
+		}
+		if slash := bytes.IndexByte(b[i:i+next], '\\'); slash >= 0 {
+			next = slash
+		}
+		if i += next; i >= before {
+			return 0, 0
+		}
+		r, size := escapeAt(b[i:])
+		if size > 0 {
+			for k, c := range f.text {
+				if c != r || k > i-from || !bytes.HasSuffix(b[from:i], []byte(f.text[:k])) {
+					continue
+				}
+				if n := f.escapedAt(b[i-k:]); n > 0 {
+					return i - k, n
+				}
+			}
+		}
+		i += max(size, 1)
+		for i < before && b[i-1] == '\\' && b[i] == '\\' {
+			i++
 		}
 	}
-	return false
+	return 0, 0
 }
 
 // escapedAt is the length of the secret at the beginning of b where any of its
 // characters may be escaped; 0 where it is not there.
 func (f *secretForms) escapedAt(b []byte) int {
 	i := 0
-	for at, r := range f.text {
-		if at == 0 && b[0] == '\\' && !strings.ContainsRune(`"/\`, r) && !bytes.HasPrefix(bytes.TrimLeft(b, `\`), []byte("u")) {
-			return 0 // the backslashes belong to what stands before it
-		}
-		n := runeAt(b[i:], r)
+	for _, r := range f.text {
+		got, n := escapeAt(b[i:])
 		if n == 0 {
+			got, n = utf8.DecodeRune(b[i:])
+		}
+		if n == 0 || got != r {
 			return 0
 		}
 		i += n
@@ -128,41 +143,49 @@ func (f *secretForms) escapedAt(b []byte) int {
 	return i
 }
 
-// runeAt is the length of one character at the beginning of b, written as it
-// is, after any number of backslashes, as \uXXXX or percent-encoded; 0 where
-// another one stands there.
-func runeAt(b []byte, r rune) int {
+// escapeAt reads an escape at the beginning of b: \uXXXX, or a quotation mark,
+// a slash or a backslash after backslashes, or percent-encoded bytes. Any
+// number of backslashes counts, as JSON within JSON has them. n is 0 where there
+// is no escape.
+func escapeAt(b []byte) (r rune, n int) {
+	if len(b) == 0 {
+		return 0, 0
+	}
+	if b[0] == '%' {
+		var raw [utf8.UTFMax]byte
+		for i := range raw {
+			if len(b) < 3*i+3 || b[3*i] != '%' {
+				return 0, 0
+			}
+			if _, err := hex.Decode(raw[i:i+1], b[3*i+1:3*i+3]); err != nil {
+				return 0, 0
+			}
+			if utf8.FullRune(raw[:i+1]) {
+				if r, size := utf8.DecodeRune(raw[:i+1]); size == i+1 && r != utf8.RuneError {
+					return r, 3 * size
+				}
+				return 0, 0
+			}
+		}
+		return 0, 0
+	}
 	slashes := 0
 	for slashes < len(b) && b[slashes] == '\\' {
 		slashes++
 	}
+	if slashes == 0 {
+		return 0, 0
+	}
 	rest := b[slashes:]
-	if r == '\\' && slashes > 0 {
-		return slashes
-	}
-	if slashes > 0 && len(rest) >= 5 && rest[0] == 'u' {
-		if u, ok := hex4(rest[1:]); ok && u == r {
-			return slashes + 5
+	if len(rest) >= 5 && rest[0] == 'u' {
+		if u, ok := hex4(rest[1:]); ok {
+			return u, slashes + 5
 		}
 	}
-	if got, n := utf8.DecodeRune(rest); n > 0 && got == r {
-		return slashes + n
+	if len(rest) > 0 && (rest[0] == '"' || rest[0] == '/' || rest[0] == '\'') {
+		return rune(rest[0]), slashes + 1
 	}
-	if slashes > 0 {
-		return 0
-	}
-	var raw [utf8.UTFMax]byte
-	size := utf8.EncodeRune(raw[:], r)
-	for i := range size {
-		if len(b) < 3*i+3 || b[3*i] != '%' {
-			return 0
-		}
-		var one [1]byte
-		if _, err := hex.Decode(one[:], b[3*i+1:3*i+3]); err != nil || one[0] != raw[i] {
-			return 0
-		}
-	}
-	return 3 * size
+	return '\\', slashes
 }
 
 // replace puts a mark in the place of the secret wherever it stands. The same

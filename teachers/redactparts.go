@@ -72,15 +72,8 @@ func (s secrets) inAnswer(a *Answer) bool {
 }
 
 func (s secrets) in(text string) bool {
-	for _, secret := range s {
-		if len(secret) < minSecretInAnswer {
-			continue
-		}
-		if _, _, ok := formsOf(secret).find([]byte(text), 0); ok {
-			return true
-		}
-	}
-	return false
+	v := s.sieve()
+	return v != nil && v.holds([]byte(text))
 }
 
 // tokenLists are members that repeat an answer token by token: where a secret

@@ -229,3 +229,31 @@ func TestSpanOf(t *testing.T) {
 		t.Errorf("the string says %q", text)
 	}
 }
+
+// The sieve holds back nothing that a search would find, and lets pass what is
+// innocent.
+func TestSieveAgreesWithTheSearch(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := secrets{canaryKey, "sk-proj-ABCDEFGHIJKLMNOP", "short", `odd"key/with\slashes&é-0123`}
+		secret := rapid.SampledFrom([]string{s[0], s[1], s[3]}).Draw(t, "secret")
+		form := rapid.SampledFrom([]func(string) string{
+			func(s string) string { return s }, escapedEvery, percentEvery,
+			func(s string) string { b, _ := json.Marshal(s); return string(b[1 : len(b)-1]) },
+			func(s string) string { return strings.ReplaceAll(s, "/", `\/`) },
+			func(s string) string { return hex.EncodeToString([]byte(s)) },
+			func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) },
+			func(s string) string { return s[:len(s)/2] },
+		}).Draw(t, "form")
+		text := rapid.StringMatching(`[a-z\\%"u0]{0,12}`).Draw(t, "before") + form(secret) + rapid.StringMatching(`[a-z\\%"u0]{0,12}`).Draw(t, "after")
+		found := false
+		for _, one := range s {
+			if len(one) >= minSecretInAnswer {
+				_, _, ok := formsOf(one).find([]byte(text), 0)
+				found = found || ok
+			}
+		}
+		if got := s.sieve().holds([]byte(text)); got != found {
+			t.Errorf("the sieve says %v of %q, the search %v", got, text, found)
+		}
+	})
+}
