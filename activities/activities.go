@@ -121,7 +121,7 @@ func (a *Activities) Close() {
 	for _, c := range a.clients {
 		c.Close()
 	}
-	a.clients = nil
+	a.clients, a.turns = nil, nil
 	if a.leases != nil {
 		a.leases.close()
 	}

@@ -79,6 +79,9 @@ func (w *askWork) run(ctx context.Context) (*wire.AskOutput, error) {
 	if err != nil {
 		return nil, err
 	}
+	if b.probe {
+		return w.askProbe(ctx, t, b)
+	}
 	tasks, err := w.a.tasks(ctx, plan, b.shard)
 	if err != nil {
 		return nil, err
@@ -179,6 +182,9 @@ func (w *askWork) lookup(ctx context.Context, asks []asked) ([]asked, error) {
 		keys[i] = asks[i].ask
 	}
 	known, err := w.a.answered(ctx, keys)
+	if err == nil {
+		err = w.a.answeredBefore(ctx, w.rt.teachers[w.in.Teacher], asks, known)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -86,7 +86,7 @@ func (b *sampledBatch) count(id string, reused bool) {
 
 // read walks through what the store holds.
 func (b *sampledBatch) read(ctx context.Context, list []*sampler) error {
-	walk := walker{t: b.t, rule: b.rule, step: lookupAnswers, look: b.w.a.latest}
+	walk := walker{t: b.t, rule: b.rule, step: lookupAnswers, look: b.w.a.latest, asking: true}
 	walk.found = func(s *sampler, i int, h *answers.History) (outcome, error) {
 		return b.outcome(ctx, &s.asks[i], h.Record)
 	}
@@ -106,7 +106,7 @@ func (a *Activities) latest(ctx context.Context, asks []answers.Ask) ([]answers.
 // outcome is what the store's record says of an ask; a failure is asked again,
 // unless this batch has tried already.
 func (b *sampledBatch) outcome(ctx context.Context, ask *asked, rec *answers.Record) (outcome, error) {
-	if rec == nil || !rec.Complete {
+	if !served(&answers.History{Record: rec}) {
 		b.count(ask.ask.ID, false)
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -258,7 +258,7 @@ func (b *sampledBatch) claim(f *flight, s *sampler, i int) (known bool, err erro
 	if err != nil {
 		return false, fmt.Errorf("look up an answer of teacher %s: %w", b.t.spec.ID, err)
 	}
-	if rec := records[0]; rec != nil && rec.Complete {
+	if rec := records[0]; served(&answers.History{Record: rec}) {
 		s.of[i], err = b.outcome(f.ctx, one, rec)
 		return err == nil, err
 	}

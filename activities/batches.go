@@ -4,14 +4,16 @@ import "slices"
 
 // A batch is the part of a shard that one ask activity takes.
 type batch struct {
-	shard      int // index in Plan.Shards
-	start, end int // tasks within the shard
-	through    int // shards below are done once this batch and all before it are
+	shard      int  // index in Plan.Shards
+	start, end int  // tasks within the shard
+	through    int  // shards below are done once this batch and all before it are
+	probe      bool // of the tasks of the teacher's probe
 }
 
 // batches lists a teacher's batches, in the order of the shards.
 func (p *Plan) batches(teacher string) []batch {
 	var out []batch
+	shards := len(p.Shards)
 	for i, s := range p.Shards {
 		if !slices.Contains(p.Cells[s.Cell].Teachers, teacher) {
 			continue
@@ -27,8 +29,17 @@ func (p *Plan) batches(teacher string) []batch {
 			out[i].through = out[i+1].shard
 		}
 	}
+	if p := p.probe(teacher); p != nil {
+		// After everything else: nothing waits for it but the seal.
+		for start := 0; start < p.Shard.Tasks; start += BatchAsks {
+			out = append(out, batch{start: start, end: min(start+BatchAsks, p.Shard.Tasks), through: shards, probe: true})
+		}
+	}
 	return out
 }
+
+// probe is what a teacher is asked once more; nil for nothing.
+func (p *Plan) probe(teacher string) *DriftProbe { return p.Anew[teacher].Probe }
 
 // cut is where a batch of at most so many tasks ends that begins at start. In a
 // shard whose tasks are ordered by what they share it is the last place in the
@@ -54,6 +65,9 @@ func (p *Plan) asks(teacher string) int64 {
 		if slices.Contains(c.Teachers, teacher) {
 			n += c.Tasks * int64(p.Samples)
 		}
+	}
+	if p := p.probe(teacher); p != nil {
+		n += int64(p.Shard.Tasks)
 	}
 	return n
 }

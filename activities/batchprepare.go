@@ -215,6 +215,9 @@ func (p *preparation) add(ctx context.Context, asks []asked) error {
 		keys[i] = asks[i].ask
 	}
 	known, err := p.a.Answers.Answered(ctx, keys)
+	if err == nil {
+		err = p.a.answeredBefore(ctx, p.teacher, asks, known)
+	}
 	if err != nil {
 		return fmt.Errorf("look up answers: %w", err)
 	}

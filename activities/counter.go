@@ -4,9 +4,11 @@ import (
 	"context"
 
 	"github.com/stillhouse-data/stillhouse/datasets"
+	"github.com/stillhouse-data/stillhouse/datasets/catalog"
 	"github.com/stillhouse-data/stillhouse/internal/answers"
 	"github.com/stillhouse-data/stillhouse/internal/recipe"
 	"github.com/stillhouse-data/stillhouse/internal/sources"
+	"github.com/stillhouse-data/stillhouse/internal/wire"
 )
 
 // A Counter counts what a plan would ask of whom, for users who look before
@@ -14,6 +16,9 @@ import (
 type Counter struct {
 	// Answered tells which asks the store answers already; nil: none.
 	Answered func(ctx context.Context, asks []answers.Ask) ([]bool, error)
+	// Lookup finds the answers, where how many are asked depends on them; nil:
+	// none is there.
+	Lookup   func(ctx context.Context, asks []answers.Ask) ([]*answers.Record, error)
 	Teachers map[string]TeacherCount
 
 	rt   *runtime
@@ -27,6 +32,9 @@ type TeacherCount struct {
 	Caps           int64 // sum of their token caps; -1 where one has none
 	MostMicros     int64 // the most that they can cost, in micro-dollars, as a budget reserves it
 	LargestMicros  int64 // of one of them
+	// MoreAsks may follow, where how many are asked depends on the answers, with
+	// MoreBytes of prompts and MoreCaps of token caps; MostMicros counts them.
+	MoreAsks, MoreBytes, MoreCaps int64
 	// CachedBytes are those of PromptBytes with which the ask before began too, in
 	// the order in which they are asked: an endpoint with a context cache has read
 	// them already.
@@ -52,40 +60,107 @@ func NewCounter(r *recipe.Recipe, prompts [][]sources.File, recorded map[string]
 	return &Counter{Teachers: map[string]TeacherCount{}, rt: rt, last: map[string][]byte{}}, nil
 }
 
+// Know makes the counter count as a build would that asks the listed teachers
+// anew, over what the dataset has asked anew before.
+func (c *Counter) Know(known *catalog.Epochs, refresh string) error {
+	list := refreshList(wire.BuildRef{Refresh: refresh})
+	anew := anewOf(c.rt, known, list)
+	for _, id := range list {
+		t := c.rt.teachers[id]
+		if t == nil {
+			continue
+		}
+		n := Anew{Refresh: 1, Asked: true}
+		if one := known.Of(t.key()); one != nil {
+			if n.Refresh = one.Refreshes; one.Refreshing == "" {
+				n.Refresh++
+			}
+		}
+		anew[id] = n
+	}
+	rt, err := c.rt.with(anew)
+	c.rt = rt
+	return err
+}
+
 // Count adds the asks of some tasks of one cell.
 func (c *Counter) Count(ctx context.Context, tasks []datasets.Task) error {
-	samples := c.rt.recipe.Ask.Samples.Max
+	rule := samplingOf(c.rt.recipe)
 	for _, id := range tasks[0].Route {
 		t := c.rt.teachers[id]
-		all := make([]asked, 0, len(tasks)*samples)
-		for i := range tasks {
-			list, err := t.asks(&tasks[i], samples)
-			if err != nil {
-				return err
-			}
-			all = append(all, list...)
-		}
-		known := make([]bool, len(all))
-		if c.Answered != nil {
-			keys := make([]answers.Ask, len(all))
-			for i := range all {
-				keys[i] = all[i].ask
-			}
-			var err error
-			if known, err = c.Answered(ctx, keys); err != nil {
-				return err
-			}
+		list, err := c.samples(ctx, t, rule, tasks)
+		if err != nil {
+			return err
 		}
 		n := c.Teachers[id]
-		for i := range all {
-			n.add(&all[i], known[i])
-			if !known[i] && all[i].request != nil {
-				n.CachedBytes += c.cached(id, &all[i])
+		for _, s := range list {
+			for i := range s.asks {
+				known := s.of[i] != untried
+				n.add(&s.asks[i], known)
+				if !known && s.asks[i].request != nil {
+					n.CachedBytes += c.cached(id, &s.asks[i])
+				}
+			}
+			if wanted, all := rule.wanted(s.outcome); !all && t.config != nil {
+				n.more(&s.asks[0], int64(rule.Most-wanted))
 			}
 		}
 		c.Teachers[id] = n
 	}
 	return nil
+}
+
+// samples are the samples that tasks want by what the store holds.
+func (c *Counter) samples(ctx context.Context, t *teacher, rule sampling, tasks []datasets.Task) ([]*sampler, error) {
+	list := make([]*sampler, len(tasks))
+	for i := range tasks {
+		list[i] = &sampler{task: &tasks[i]}
+	}
+	if rule.adaptive() && c.Lookup != nil {
+		w := walker{t: t, rule: rule, step: lookupAnswers, asking: true}
+		w.look = func(ctx context.Context, asks []answers.Ask) ([]answers.History, error) {
+			records, err := c.Lookup(ctx, asks)
+			out := make([]answers.History, len(records))
+			for i := range records {
+				out[i].Record = records[i]
+			}
+			return out, err
+		}
+		w.found = func(s *sampler, i int, h *answers.History) (outcome, error) {
+			if !served(h) {
+				return untried, nil
+			}
+			return c.rt.outcomeOfRecord(ctx, t, &s.asks[i], h.Record)
+		}
+		return list, w.walk(ctx, list)
+	}
+	var asks []asked
+	for _, s := range list {
+		if err := s.grow(t, rule.Least); err != nil {
+			return nil, err
+		}
+		asks = append(asks, s.asks...)
+	}
+	known := make([]bool, len(asks))
+	if c.Answered != nil {
+		keys := make([]answers.Ask, len(asks))
+		for i := range asks {
+			keys[i] = asks[i].ask
+		}
+		var err error
+		if known, err = c.Answered(ctx, keys); err != nil {
+			return nil, err
+		}
+		if err := answeredBefore(ctx, c.Answered, t, asks, known); err != nil {
+			return nil, err
+		}
+	}
+	for i, yes := range known {
+		if yes {
+			list[i/rule.Least].of[i%rule.Least] = unpassed
+		}
+	}
+	return list, nil
 }
 
 // cached counts the bytes that an ask begins with like the one before it.
@@ -123,4 +198,15 @@ func (n *TeacherCount) add(a *asked, known bool) {
 	default:
 		n.Caps += a.request.Cap
 	}
+}
+
+// more counts further asks like one, which may follow.
+func (n *TeacherCount) more(a *asked, times int64) {
+	n.MoreAsks += times
+	n.MoreBytes += times * int64(len(a.request.Body))
+	n.MostMicros += times * a.request.MostCost()
+	if a.request.Cap == 0 {
+		n.Caps = -1
+	}
+	n.MoreCaps += times * a.request.Cap
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/datasets/catalog"
@@ -50,7 +51,9 @@ func (a *Activities) plan(ctx context.Context, ref wire.BuildRef, beat func(stri
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
+	choice := newProbeChoice(rt.recipe)
 	sink := func(ctx context.Context, s Shard, tasks []datasets.Task) (Shard, error) {
+		choice.see(tasks)
 		name := fmt.Sprintf("%04d-%07d", s.Cell, s.Seq)
 		out, err := newStageFile[datasets.Task](dir)
 		if err != nil {
@@ -63,6 +66,14 @@ func (a *Activities) plan(ctx context.Context, ref wire.BuildRef, beat func(stri
 		s.Key, err = out.upload(ctx, a.Bucket, ref.Dataset, ref.BuildID, stageTasks, name)
 		return s, err
 	}
+	now := time.Now().UTC()
+	anew, err := a.refreshed(ctx, ref, rt, now)
+	if err != nil {
+		return nil, err
+	}
+	if rt, err = rt.with(anew); err != nil {
+		return nil, err
+	}
 	var plan *Plan
 	if ref.Preview > 0 {
 		plan, err = MakeSample(ctx, ref.Preview, rt.recipe, files, options, dir, sink, beat)
@@ -74,6 +85,12 @@ func (a *Activities) plan(ctx context.Context, ref wire.BuildRef, beat func(stri
 	}
 	if err := rt.checkParams(plan); err != nil {
 		return nil, err
+	}
+	if err := a.planProbes(ctx, ref, rt, choice, anew, dir, now); err != nil {
+		return nil, err
+	}
+	if len(anew) > 0 {
+		plan.Anew = anew
 	}
 	text, err := json.Marshal(plan)
 	if err != nil {

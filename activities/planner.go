@@ -37,7 +37,7 @@ const (
 )
 
 // A Plan says which tasks there are, who is asked what, and in which pieces.
-// It is the same for the same recipe and sources.
+// It is the same for the same recipe and sources, but for what is asked anew.
 type Plan struct {
 	Dataset    string  `json:"dataset"`
 	Cells      []Cell  `json:"cells"`
@@ -50,6 +50,8 @@ type Plan struct {
 	Samples    int     `json:"samples"` // of each task and teacher, at least
 	// BatchTasks is how many tasks one ask activity takes, by teacher.
 	BatchTasks map[string]int `json:"batch_tasks"`
+	// Anew is what is asked anew, by teacher.
+	Anew map[string]Anew `json:"anew,omitempty"`
 	// BadRowsSeen spells out the first skipped rows.
 	BadRowsSeen []string `json:"bad_rows_seen,omitempty"`
 }

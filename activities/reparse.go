@@ -134,6 +134,7 @@ func (w *reparsing) prepare(ctx context.Context) error {
 		// Recorded answers are kept under a digest of files that may be gone.
 		if t := w.rt.teachers[w.old.Teachers[i].ID]; t != nil {
 			t.endpoint = w.old.Teachers[i].Identity
+			t.anew.Refresh = w.old.Teachers[i].Refresh
 		}
 	}
 	buildID := wire.BuildID(w.started, fmt.Sprintf("reparse %s %d", w.version.Ref(), w.started.UnixNano()))

@@ -30,7 +30,9 @@ type BuildResult struct {
 	Gates         []string                 `json:"gates,omitempty" jsonschema:"description=gates that failed so that nothing was published"`
 	Stopped       map[string]string        `json:"stopped,omitempty" jsonschema:"description=teachers that could not be used and why"` // teachers that could not be used, and why
 	Budget        *BudgetResult            `json:"budget,omitempty" jsonschema:"description=how the budget stood; absent without one"`
-	Report        string                   `json:"report,omitempty" jsonschema:"description=key of report.json"` // key of report.json
+	// Drift is what the probes of this build showed, by teacher.
+	Drift  map[string]DriftResult `json:"drift,omitempty" jsonschema:"description=what the probes of this build showed by teacher; the report has the figures"`
+	Report string                 `json:"report,omitempty" jsonschema:"description=key of report.json"` // key of report.json
 }
 
 // A TeacherResult counts one teacher's candidates, whichever build bought them.
@@ -47,6 +49,15 @@ type TeacherResult struct {
 	FailedCostUSD    float64 `json:"failed_cost_usd,omitempty" jsonschema:"description=what requests that brought no answer may have cost besides"`
 
 	micros int64
+}
+
+// A DriftResult says in short what a probe of a teacher showed.
+type DriftResult struct {
+	Probe    int    `json:"probe" jsonschema:"description=its number"`
+	Asked    int    `json:"asked" jsonschema:"description=prompts that were asked once more"`
+	Answered int    `json:"answered"`
+	Changed  bool   `json:"changed" jsonschema:"description=the answers differ from the first ones more than chance explains"`
+	Why      string `json:"why,omitempty" jsonschema:"description=what changed"`
 }
 
 const microsPerUSD = 1e6
@@ -73,6 +84,10 @@ func (r *BuildResult) encode() ([]byte, error) {
 		}
 		for i := range r.Gates {
 			r.Gates[i] = clipped(r.Gates[i], most)
+		}
+		for id, d := range r.Drift {
+			d.Why = clipped(d.Why, most)
+			r.Drift[id] = d
 		}
 		text, err := json.Marshal(r)
 		if err != nil || len(text) <= resultBytes || most <= 1 {

@@ -52,6 +52,7 @@ const keptPlans = 4
 type loadedPlan struct {
 	key     string
 	plan    *Plan
+	rt      *runtime           // that asks anew what the plan asks anew
 	batches map[string][]batch // by teacher
 }
 
@@ -75,6 +76,7 @@ type teacher struct {
 	logprobs map[string]any // parameters that ask for logprobs, where the recipe wants them
 	gives    bool           // logprobs
 	limited  string         // endpoint whose limits hold, where it is not its own
+	anew     Anew           // what the plan asks it anew
 
 	mu       sync.Mutex
 	builders map[string]*teachers.Builder // by effort
@@ -169,6 +171,7 @@ func recordedIdentity(spec *recipe.Teacher, files *Sources) string {
 // An asked is one ask of a task, with the request that would be sent.
 type asked struct {
 	ask     answers.Ask
+	older   []answers.Ask     // in earlier epochs, the newest first
 	request *teachers.Request // nil for a recorded teacher
 	task    *datasets.Task
 	claim   *claim // while a batch has it in hand
@@ -209,10 +212,17 @@ func (t *teacher) ask(task *datasets.Task, sample int) (asked, error) {
 		// It depends on recipe and task alone, so trying again is no use.
 		return asked{}, invalidRecipe("teacher %s cannot be asked the prompt of %s: %v", t.spec.ID, task.Source, err)
 	}
-	return asked{request: req, task: task, ask: answers.Identify(answers.Identity{
+	one := asked{request: req, task: task}
+	one.ask, one.older = t.epochs(identityOf(t, req))
+	return one, nil
+}
+
+// identityOf is what a request is known by, in the recipe's epoch.
+func identityOf(t *teacher, req *teachers.Request) answers.Identity {
+	return answers.Identity{
 		Endpoint: t.endpoint, Epoch: t.spec.Epoch, Body: req.Body, CapField: req.CapField, Cap: req.Cap,
 		Headers: req.AnswerHeaders, Images: req.Images, Sample: req.Sample,
-	})}, nil
+	}
 }
 
 // recordedAsk is how a recorded answer is found: by the prompt's messages. The
@@ -294,7 +304,7 @@ func (a *Activities) planned(ctx context.Context, ref wire.BuildRef, key string)
 	defer rt.mu.Unlock()
 	for _, p := range rt.plans {
 		if p.key == key {
-			return rt, p.plan, nil
+			return p.rt, p.plan, nil
 		}
 	}
 	text, _, err := objstore.ReadAll(ctx, a.Bucket, key, maxPlan)
@@ -308,8 +318,15 @@ func (a *Activities) planned(ctx context.Context, ref wire.BuildRef, key string)
 	if len(rt.plans) == keptPlans {
 		rt.plans = slices.Delete(rt.plans, 0, 1)
 	}
-	rt.plans = append(rt.plans, &loadedPlan{key: key, plan: &plan, batches: map[string][]batch{}})
-	return rt, &plan, nil
+	loaded := &loadedPlan{key: key, plan: &plan, batches: map[string][]batch{}}
+	if loaded.rt, err = rt.with(plan.Anew); err != nil {
+		return nil, nil, err
+	}
+	rt.plans = append(rt.plans, loaded)
+	if loaded.rt != rt {
+		loaded.rt.plans = []*loadedPlan{loaded}
+	}
+	return loaded.rt, &plan, nil
 }
 
 // batch finds one batch of a teacher.

@@ -136,6 +136,9 @@ type walker struct {
 	rule sampling
 	step int // answers that are read at once
 	look history
+	// asking: to ask for what is missing, so that of a refresh which is being made
+	// only its own answers count.
+	asking bool
 	// found takes what the store holds of one sample and tells its outcome.
 	found func(s *sampler, sample int, h *answers.History) (outcome, error)
 }
@@ -173,6 +176,15 @@ func (w *walker) walk(ctx context.Context, list []*sampler) error {
 			found, err := w.look(ctx, keys)
 			if err != nil {
 				return fmt.Errorf("look up the answers of teacher %s: %w", w.t.spec.ID, err)
+			}
+			if !w.t.anew.Asked || !w.asking {
+				ones := make([]*asked, len(part))
+				for i, p := range part {
+					ones[i] = &p.s.asks[p.i]
+				}
+				if err := w.older(ctx, ones, found); err != nil {
+					return err
+				}
 			}
 			for i, p := range part {
 				if p.s.of[p.i], err = w.found(p.s, p.i, &found[i]); err != nil {

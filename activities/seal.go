@@ -47,6 +47,7 @@ type seal struct {
 	stopped map[string]string
 	passed  map[string][2]int64
 	failed  string // what the first ask that failed said
+	probes  []report.Drift
 }
 
 func (s *seal) run(ctx context.Context) (*wire.BuildOutput, error) {
@@ -70,6 +71,9 @@ func (s *seal) run(ctx context.Context) (*wire.BuildOutput, error) {
 	}
 	t, err := s.write(ctx, dir)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.drift(ctx); err != nil {
 		return nil, err
 	}
 	s.count(t)
@@ -348,7 +352,7 @@ func (s *seal) manifestTeacher(t *recipe.Teacher) catalog.ManifestTeacher {
 		params["params_by"] = map[string]any{"effort": t.ParamsBy.Effort}
 	}
 	mt := catalog.ManifestTeacher{
-		ID: t.ID, Model: t.Model, API: t.API, Identity: s.rt.teachers[t.ID].endpoint, Epoch: t.Epoch,
+		ID: t.ID, Model: t.Model, API: t.API, Identity: s.rt.teachers[t.ID].endpoint, Epoch: t.Epoch, Refresh: s.rt.teachers[t.ID].anew.Refresh,
 		Terms: catalog.Terms{Licence: t.Terms.Licence, URL: t.Terms.URL, Training: t.Terms.Training},
 		Counts: catalog.TeacherCounts{
 			Asks: tr.Asks, Answers: tr.Answers, Accepted: tr.Accepted, PromptTokens: tr.PromptTokens,

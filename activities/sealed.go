@@ -120,6 +120,12 @@ func (s *seal) ended(ctx context.Context) (*wire.BuildOutput, error) {
 // end records the result, clears the build's work away and gives the summary.
 func (s *seal) end(ctx context.Context) (*wire.BuildOutput, error) {
 	text, err := s.result.encode()
+	if err == nil {
+		err = s.endProbes(ctx)
+	}
+	if err == nil {
+		err = s.endRefreshes(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}

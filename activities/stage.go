@@ -193,7 +193,11 @@ func (c *shardCache) filled(s *cachedShard, bytes int64) {
 
 // tasks reads the tasks of a shard. They are shared and not to be changed.
 func (a *Activities) tasks(ctx context.Context, plan *Plan, shard int) ([]datasets.Task, error) {
-	s := plan.Shards[shard]
+	return a.shardTasks(ctx, plan.Shards[shard], fmt.Sprintf("shard %d", shard))
+}
+
+// shardTasks reads the tasks of a shard, by what it is called in errors.
+func (a *Activities) shardTasks(ctx context.Context, s Shard, what string) ([]datasets.Task, error) {
 	cached := a.shards.entry(s.Key)
 	cached.mu.Lock()
 	defer cached.mu.Unlock()
@@ -202,19 +206,19 @@ func (a *Activities) tasks(ctx context.Context, plan *Plan, shard int) ([]datase
 	}
 	at, err := a.Bucket.Head(ctx, s.Key)
 	if err != nil {
-		return nil, fmt.Errorf("read the tasks of shard %d: %w", shard, err)
+		return nil, fmt.Errorf("read the tasks of %s: %w", what, err)
 	}
 	tasks := make([]datasets.Task, 0, s.Tasks)
 	var bytes int64
 	for t, err := range unstaged[datasets.Task](stagedRows(ctx, a.Bucket, s.Key, at.Size)) {
 		if err != nil {
-			return nil, fmt.Errorf("read the tasks of shard %d: %w", shard, err)
+			return nil, fmt.Errorf("read the tasks of %s: %w", what, err)
 		}
 		tasks = append(tasks, t)
 		bytes += taskBytes(&t)
 	}
 	if len(tasks) != s.Tasks {
-		return nil, fmt.Errorf("shard %d holds %d tasks, and the plan says %d", shard, len(tasks), s.Tasks)
+		return nil, fmt.Errorf("%s holds %d tasks, and the plan says %d", what, len(tasks), s.Tasks)
 	}
 	cached.tasks = tasks
 	a.shards.filled(cached, bytes)

@@ -164,7 +164,15 @@ type run struct {
 // start plans a build.
 func (w *world) start(recipe string) *run {
 	w.t.Helper()
-	r := &run{w: w, ref: w.submit(recipe), started: time.Now(), reports: map[string]*wire.StreamSummary{}, counts: map[string]wire.AskCounts{}}
+	return w.startAs(recipe, func(*wire.BuildRef) {})
+}
+
+// startAs plans a build with something more in its reference.
+func (w *world) startAs(recipe string, more func(*wire.BuildRef)) *run {
+	w.t.Helper()
+	ref := w.submit(recipe)
+	more(&ref)
+	r := &run{w: w, ref: ref, started: time.Now(), reports: map[string]*wire.StreamSummary{}, counts: map[string]wire.AskCounts{}}
 	r.plan = must[wire.PlanOutput](w, wire.ActivityPlan, r.ref)
 	return r
 }

@@ -88,7 +88,8 @@ type ManifestTeacher struct {
 	API      string          `json:"api"`
 	Identity string          `json:"identity"` // what its answers are kept under
 	Epoch    int             `json:"epoch,omitempty"`
-	Params   json.RawMessage `json:"params,omitempty"` // a JSON object, params_by included
+	Refresh  int             `json:"refresh,omitempty"` // the newest refresh whose answers are in it; see Epochs
+	Params   json.RawMessage `json:"params,omitempty"`  // a JSON object, params_by included
 	Serves   json.RawMessage `json:"serves,omitempty"`
 	Terms    Terms           `json:"terms"`
 	Counts   TeacherCounts   `json:"counts"`

@@ -23,6 +23,7 @@ func init() { register(buildCommand) }
 type buildFlags struct {
 	detach, yes bool
 	budget      budgetFlag
+	refresh     []string
 }
 
 func buildCommand(a *app) *cobra.Command {
@@ -46,6 +47,7 @@ watching: the build goes on, and so does its spending.`,
 	cmd.Flags().BoolVar(&f.detach, "detach", false, "start the build and return; needs stillhouse serve or --temporal")
 	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "spend without asking first")
 	cmd.Flags().Var(&f.budget, "budget", "most that the build may spend, in US dollars; instead of the recipe's ask.budget.usd")
+	cmd.Flags().StringSliceVar(&f.refresh, "refresh", nil, "`TEACHER` to ask everything anew, once; its older answers are kept")
 	return cmd
 }
 
@@ -58,7 +60,11 @@ func (a *app) build(ctx context.Context, path string, f buildFlags) error {
 	if err := f.budget.check(r); err != nil {
 		return err
 	}
-	if err := a.agree(ctx, r, f); err != nil {
+	refresh, err := refreshOf(r, f.refresh)
+	if err != nil {
+		return err
+	}
+	if err := a.agree(ctx, r, f, refresh); err != nil {
 		return err
 	}
 	if f.detach && !a.remoteTemporal() {
@@ -71,7 +77,7 @@ func (a *app) build(ctx context.Context, path string, f buildFlags) error {
 		return err
 	}
 	defer s.close()
-	run, err := s.submit(ctx, r, f.budget.micros)
+	run, err := s.submit(ctx, r, f.budget.micros, refresh)
 	if err != nil {
 		return err
 	}
@@ -119,7 +125,7 @@ type run struct {
 
 // submit uploads a recipe with its files and starts the build, or finds the
 // one that runs already.
-func (s *session) submit(ctx context.Context, r *recipe.Recipe, budgetMicros int64) (*run, error) {
+func (s *session) submit(ctx context.Context, r *recipe.Recipe, budgetMicros int64, refresh string) (*run, error) {
 	if s.app.store != "" {
 		if p, ok := s.bucket.(interface{ Probe(context.Context) error }); ok {
 			if err := p.Probe(ctx); err != nil {
@@ -136,7 +142,7 @@ func (s *session) submit(ctx context.Context, r *recipe.Recipe, budgetMicros int
 	}
 	ref := wire.BuildRef{
 		Dataset: r.Name, RecipeDigest: sub.RecipeDigest, SourcesDigest: sub.SourcesDigest,
-		BuildID: newBuildID(), BudgetMicros: budgetMicros,
+		BuildID: newBuildID(), BudgetMicros: budgetMicros, Refresh: refresh,
 	}
 	out := &run{BuildRef: ref, id: wire.BuildWorkflowID(ref.Dataset, ref.RecipeDigest, ref.SourcesDigest), buildID: ref.BuildID}
 	out.handle, err = s.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
@@ -154,6 +160,9 @@ func (s *session) submit(ctx context.Context, r *recipe.Recipe, budgetMicros int
 	}
 	if input.BuildID != ref.BuildID {
 		out.joined, out.BuildRef, out.buildID = true, input.BuildRef, input.BuildID
+		if err := sameRefresh(out, refresh); err != nil {
+			return nil, err
+		}
 		s.app.say("build %s of %s goes on", out.buildID, r.Name)
 		return out, s.rebudget(ctx, out, budgetMicros)
 	}
@@ -307,15 +316,15 @@ func (a *app) needServe(ctx context.Context, what string) error {
 }
 
 // agree asks before money is spent, where a person is there to answer.
-func (a *app) agree(ctx context.Context, r *recipe.Recipe, f buildFlags) error {
+func (a *app) agree(ctx context.Context, r *recipe.Recipe, f buildFlags, refresh string) error {
 	if f.yes || f.detach || a.quiet || a.json || !a.terminal || !spends(r) || f.budget.limits(r) {
 		return nil
 	}
-	p, err := a.makePlan(ctx, r)
+	p, err := a.makePlanAnew(ctx, r, refresh)
 	if err != nil {
 		return err
 	}
-	if p.Missing == 0 {
+	if p.Missing == 0 && p.MoreAsks == 0 {
 		return nil
 	}
 	p.print(a.err)

@@ -62,7 +62,7 @@ func (a *app) demo(ctx context.Context, keep bool) error {
 	if s.endpoints != nil && s.endpoints.UI != "" {
 		a.say("Temporal's page while this runs: %s", s.endpoints.UI)
 	}
-	run, err := s.submit(ctx, r, 0)
+	run, err := s.submit(ctx, r, 0, "")
 	if err != nil {
 		return err
 	}

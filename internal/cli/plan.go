@@ -64,6 +64,7 @@ type planReport struct {
 	Asks        int64         `json:"asks"`
 	Answered    int64         `json:"answered"`
 	Missing     int64         `json:"missing"`
+	MoreAsks    int64         `json:"more_asks"`     // may follow, where how many are asked depends on the answers
 	CostUSD     float64       `json:"cost_usd"`      // estimate for what is missing
 	MostUSD     float64       `json:"most_usd"`      // every answer at its token cap; 0 where one has none
 	Unpriced    int64         `json:"unpriced_asks"` // of what is missing
@@ -94,7 +95,8 @@ type planTeacher struct {
 	CachedTokens int64   `json:"cached_tokens"`   // of prompt_tokens, as a context cache would have them; estimate
 	CacheSaves   float64 `json:"cache_saves_usd"` // of cost_usd, where the endpoint has such a cache
 	Priced       bool    `json:"priced"`
-	TimeS        float64 `json:"time_s"` // under its limits
+	TimeS        float64 `json:"time_s"`    // under its limits
+	MoreAsks     int64   `json:"more_asks"` // may follow, where how many are asked depends on the answers
 	cap          int64   // largest sum of caps; -1 where an ask has none
 
 	// Ways compares asking online with asking in batch, where there are both.
@@ -103,12 +105,21 @@ type planTeacher struct {
 
 // makePlan plans a recipe here, against the answers that the store holds.
 func (a *app) makePlan(ctx context.Context, r *recipe.Recipe) (*planReport, error) {
+	return a.makePlanAnew(ctx, r, "")
+}
+
+// makePlanAnew is makePlan for a build that asks some teachers anew, listed as a
+// build holds them.
+func (a *app) makePlanAnew(ctx context.Context, r *recipe.Recipe, refresh string) (*planReport, error) {
 	prompts, recorded, err := activities.FindSources(ctx, r, a.finder(r.Dir))
 	if err != nil {
 		return nil, err
 	}
 	counter, err := activities.NewCounter(r, prompts, recorded)
 	if err != nil {
+		return nil, err
+	}
+	if err := a.knowEpochs(ctx, r, counter, refresh); err != nil {
 		return nil, err
 	}
 	temp, err := os.MkdirTemp("", "stillhouse-plan-*")
@@ -122,7 +133,7 @@ func (a *app) makePlan(ctx context.Context, r *recipe.Recipe) (*planReport, erro
 	}
 	if reader != nil {
 		defer reader.Close()
-		counter.Answered = reader.Answered
+		counter.Answered, counter.Lookup = reader.Answered, reader.Lookup
 	}
 	sink := func(ctx context.Context, s activities.Shard, tasks []datasets.Task) (activities.Shard, error) {
 		return s, counter.Count(ctx, tasks)
@@ -179,6 +190,9 @@ func describePlan(r *recipe.Recipe, plan *activities.Plan, c *activities.Counter
 	}
 	p.Warnings = append(p.Warnings, c.Notes()...)
 	p.addBudget(r, c)
+	if d := r.Drift; d != nil {
+		p.Warnings = append(p.Warnings, fmt.Sprintf("each teacher is asked up to %d prompts once more when its last probe is older than %s; that is not in these figures", d.Probe, days(d.Every)))
+	}
 	if plan.Conflicts > 0 {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("%d duplicate row(s) have another gold answer than the row before; the first row's is used", plan.Conflicts))
 	}
@@ -210,12 +224,12 @@ func (p *planReport) addTeacher(t *recipe.Teacher, c activities.TeacherCount) {
 	if c.Caps >= 0 {
 		pt.AnswerTokens = min(pt.AnswerTokens, c.Caps)
 	}
-	pt.CachedTokens = c.CachedBytes / 4
+	pt.CachedTokens, pt.MoreAsks = c.CachedBytes/4, c.MoreAsks
 	if t.Price != nil {
 		pt.CacheSaves = float64(pt.CachedTokens) * (t.Price.Input - *t.Price.CachedInput) / 1e6
 		pt.CostUSD = (float64(pt.PromptTokens)*t.Price.Input + float64(pt.AnswerTokens)*t.Price.Output) / 1e6
 		if c.Caps >= 0 {
-			pt.MostUSD = (float64(pt.PromptTokens)*t.Price.Input + float64(c.Caps)*t.Price.Output) / 1e6
+			pt.MostUSD = (float64(pt.PromptTokens+c.MoreBytes/4)*t.Price.Input + float64(c.Caps+c.MoreCaps)*t.Price.Output) / 1e6
 		}
 	} else {
 		p.Unpriced += pt.Missing
@@ -239,6 +253,7 @@ func (p *planReport) addTeacher(t *recipe.Teacher, c activities.TeacherCount) {
 	p.Asks += pt.Asks
 	p.Answered += pt.Answered
 	p.Missing += pt.Missing
+	p.MoreAsks += pt.MoreAsks
 	p.CostUSD += pt.CostUSD
 	p.MostUSD += pt.MostUSD
 }
@@ -275,7 +290,7 @@ func (p *planReport) print(w io.Writer) {
 				most = "no cap"
 			}
 		}
-		if t.Missing == 0 {
+		if t.Missing == 0 && t.MoreAsks == 0 {
 			cost, most = "-", "-"
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", printable(t.ID), grouped(t.Asks), grouped(t.Answered), grouped(t.Missing),
@@ -293,6 +308,9 @@ func (p *planReport) print(w io.Writer) {
 	}
 	p.printWays(w)
 	fmt.Fprintf(w, "\n%s asks, %s answered already, %s to ask, about $%.2f", grouped(p.Asks), grouped(p.Answered), grouped(p.Missing), p.CostUSD)
+	if p.MoreAsks > 0 {
+		fmt.Fprintf(w, "; up to %s more asks where too few answers pass, at most $%.2f in all", grouped(p.MoreAsks), p.MostUSD)
+	}
 	if p.Unpriced > 0 {
 		fmt.Fprintf(w, " and %s asks without a price", grouped(p.Unpriced))
 	}

@@ -72,6 +72,7 @@ func summarize(w io.Writer, r *activities.BuildResult, priceNote string) {
 	if r.Budget != nil {
 		fmt.Fprintf(w, "  %s\n", budgetNote(r.Budget))
 	}
+	summarizeDrift(w, r)
 	for _, line := range givenUp(r) {
 		fmt.Fprintf(w, "  %s\n", line)
 	}

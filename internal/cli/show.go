@@ -86,6 +86,9 @@ func (a *app) show(ctx context.Context, ref string, f showFlags) error {
 			return err
 		}
 	}
+	if err := d.drift(ctx, c); err != nil {
+		return err
+	}
 	if f.schema {
 		printSchemas(a.out, schemas)
 	}

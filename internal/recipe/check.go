@@ -38,6 +38,7 @@ func (c *checker) run() {
 	c.teacherIDs()
 	c.coverage()
 	c.samples()
+	c.drift()
 	c.checks()
 	c.filters()
 	c.merge()

@@ -261,10 +261,10 @@ type Logprobs struct {
 
 // Drift asks fixed probes again, to tell when a teacher changed.
 type Drift struct {
-	// Number of probes.
-	Probe int `yaml:"probe" min:"1" required:"true"`
-	// Time between two rounds.
-	Every time.Duration `yaml:"every"`
+	// Prompts of each teacher that are asked once more; always the same ones.
+	Probe int `yaml:"probe" min:"1" max:"10000" required:"true"`
+	// Least time between two probes, and between the first answers and the first probe.
+	Every time.Duration `yaml:"every" default:"7d"`
 }
 
 // Gates are conditions without which nothing is published.

@@ -94,7 +94,6 @@ merge: {policy: vote, answer_duplicates: per_teacher}
 mix: {by: domain, alpha: 0.5, total: 100000, weights: {a: 1}, caps: {teacher: 0.5}}
 pairs: {margin: 0.1, max_per_task: 1}
 logprobs: {top: 20}
-drift: {probe: 50, every: 7d}
 output: {report_text: sample}
 `
 

@@ -36,7 +36,7 @@ type Teacher struct {
 	// What answers are kept under, instead of the address; needed for loopback and private addresses on a shared store.
 	Identity string `yaml:"identity"`
 	// Raised to ask everything anew.
-	Epoch int `yaml:"epoch" min:"0" default:"0"`
+	Epoch int `yaml:"epoch" min:"0" max:"999999" default:"0"`
 	// What it is asked about; everything where absent.
 	Serves []Serve `yaml:"serves"`
 	// Request parameters, passed through as they are.

@@ -126,6 +126,8 @@ type BuildRef struct {
 	// BudgetMicros is what the build may spend, in micro-dollars, instead of what
 	// its recipe says; 0: as the recipe says.
 	BudgetMicros int64 `json:"budget_micros,omitempty"`
+	// Refresh are the teachers that the build asks anew, with slashes between.
+	Refresh string `json:"refresh,omitempty"`
 }
 
 // BuildInput starts a Build. Carry is set when a build continues as new.
