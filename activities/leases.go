@@ -117,9 +117,10 @@ type lessee struct {
 	users   int // batches that may send
 	running bool
 
-	number int64      // of the last request
-	holds  *wire.Held // what the limiter works with
-	until  time.Time  // when that ends, by our clock
+	number int64         // of the last request
+	base   wire.Declared // what the authority knows of what the limiter has learned
+	holds  *wire.Held    // what the limiter works with
+	until  time.Time     // when that ends, by our clock
 }
 
 func (l *lessee) use() (end func()) {
@@ -251,14 +252,10 @@ func (l *lessee) request() (r wire.LeaseRequest, idle bool) {
 	users := l.users
 	l.mu.Unlock()
 	r = wire.LeaseRequest{
-		Holds: l.held(), InFlight: d.InFlight, Wants: d.InFlight,
-		Declared: wire.Declared{Concurrency: d.Declared.Concurrency, RPM: d.Declared.RPM, TPM: d.Declared.TPM},
+		Holds: l.held(), InFlight: d.InFlight, Declared: wire.Declared(d.Declared), Learned: wire.Declared(d.Learned), Base: l.base,
 	}
 	if users > 0 || d.Waiting > 0 {
 		r.Hungry, r.RPM, r.TPM = d.Waiting > 0, d.RPM, d.TPM
-		if r.Hungry {
-			r.Wants = max(d.Allowed, d.InFlight)
-		}
 	}
 	return l.numbered(r), users == 0 && d.Waiting == 0 && d.InFlight == 0
 }
@@ -289,7 +286,22 @@ func (l *lessee) lease(ctx context.Context, r wire.LeaseRequest) (*wire.LeaseGra
 	}
 	l.until = sent.Add(wire.LeaseTime)
 	l.holds = &wire.Held{Seq: g.Seq, Concurrency: g.Concurrency, RPM: g.RPM, TPM: g.TPM}
-	l.limiter.Grant(teachers.Slice{Concurrency: g.Concurrency, RPM: g.RPM, TPM: g.TPM, Until: l.until})
+	l.limiter.Grant(teachers.Slice{
+		Concurrency: g.Concurrency, RPM: g.RPM, TPM: g.TPM, Until: l.until,
+		Said: teachers.Declared(r.Learned), Learned: teachers.Declared(g.Learned),
+	})
+	l.base = r.Learned
+	if has := l.limiter.Demand().Learned; g.Learned != (wire.Declared{}) {
+		if has.Concurrency == g.Learned.Concurrency {
+			l.base.Concurrency = has.Concurrency
+		}
+		if has.RPM == g.Learned.RPM {
+			l.base.RPM = has.RPM
+		}
+		if has.TPM == g.Learned.TPM {
+			l.base.TPM = has.TPM
+		}
+	}
 	return g, nil
 }
 
@@ -305,7 +317,7 @@ func (l *lessee) release(ctx context.Context) bool {
 	if _, err := l.all.authority.Lease(ctx, l.id, l.model, l.numbered(wire.LeaseRequest{Release: true})); err != nil && ctx.Err() == nil {
 		l.all.log.Warn("a lease was not given back; it ends by itself", "limits", l.id, "error", err)
 	}
-	l.holds = nil
+	l.holds, l.base = nil, wire.Declared{}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	select {

@@ -7,6 +7,9 @@ const (
 	// MostConcurrency bounds what is learned where limits.concurrency is not
 	// declared.
 	MostConcurrency = 512
+	// searchFast is up to where the search doubles; from there it goes up by an
+	// eighth a round trip.
+	searchFast = 64
 	// kneeHold is how long the concurrency rests just below where the endpoint
 	// refused, the first time; it doubles with every time that it refuses there
 	// again, up to kneeHoldMost.
@@ -103,6 +106,8 @@ func (c *concurrency) succeeded(now time.Time, full bool, first time.Duration) {
 	}
 	step := c.limit // doubles within a round trip
 	switch {
+	case c.knee == 0 && c.limit > searchFast:
+		step = c.limit / 8
 	case c.knee == 0:
 	case c.limit < c.knee/2:
 	case c.limit < c.knee:
@@ -122,6 +127,27 @@ func (c *concurrency) succeeded(now time.Time, full bool, first time.Duration) {
 		c.until = now.Add(c.hold)
 	}
 	c.limit = grown
+}
+
+// claim is how many places this worker has learned to be there for it; 0 where
+// it was never refused.
+func (c *concurrency) claim() int {
+	if c.knee == 0 {
+		return 0
+	}
+	return int(max(c.knee, c.limit))
+}
+
+// assign takes a part of what all workers of a cluster have learned together in
+// place of what this one has: there it rests, as if it had been refused there.
+func (c *concurrency) assign(now time.Time, n int) {
+	if knee := float64(max(n, 1)); c.claim() != n {
+		if c.hold == 0 {
+			c.hold = kneeHold
+		}
+		c.knee, c.clean, c.until = knee, 0, now.Add(c.hold)
+		c.limit = min(c.limit, max(knee, 1))
+	}
 }
 
 // queues notes a time to the first text and tells whether the endpoint queues.

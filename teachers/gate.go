@@ -31,6 +31,7 @@ type gate struct {
 
 	sent  tally     // requests that were let in
 	used  tally     // tokens of answers
+	alone int       // refusals in a row with nothing else in flight
 	since time.Time // begin of the use that goes on
 	last  time.Time // when a request was sent last
 }
@@ -38,6 +39,12 @@ type gate struct {
 const (
 	// memberIdle is how long a teacher's limits count after its last ask.
 	memberIdle = time.Minute
+	// An endpoint that refuses even the one request that is sent is left alone for
+	// a while, after alonePatience of them for aloneFirst and twice as long each
+	// time: asks that it has not refused yet must not all try in turn.
+	alonePatience = 2
+	aloneFirst    = 250 * time.Millisecond
+	aloneMost     = 8 * time.Second
 	// lookEvery is how often it is looked at who asks.
 	lookEvery = 10 * time.Second
 )
@@ -124,6 +131,16 @@ func (g *gate) grant(now time.Time, s Slice) {
 		b.at = now
 	}
 	g.lease = &s
+	has := g.learned()
+	if n := s.Learned.Concurrency; n > 0 && has.Concurrency == s.Said.Concurrency {
+		g.places.assign(now, n)
+	}
+	if has.RPM == s.Said.RPM {
+		g.learnedRequests.assign(now, s.Learned.RPM)
+	}
+	if has.TPM == s.Said.TPM {
+		g.learnedTokens.assign(now, s.Learned.TPM)
+	}
 	g.retune(now)
 }
 
@@ -258,18 +275,34 @@ func (g *gate) over(now time.Time, t *turn, o outcome) {
 	case o.overload:
 		g.refused(now, t, o)
 	case o.answered:
+		g.alone = 0
 		full := len(g.queue) > 0 || g.inFlight >= g.places.allowed()
 		g.places.succeeded(now, full && g.inFlight >= g.places.allowed()/2, o.first)
 	}
-	if until := now.Add(o.closed); o.closed > 0 && until.After(g.closedUntil) {
-		g.closedUntil, g.closedWhy = until, fmt.Sprintf("%s: waits %s as asked", o.why, o.closed.Round(time.Millisecond))
+	if o.closed > 0 {
+		g.close(now.Add(o.closed), fmt.Sprintf("%s: waits %s as asked", o.why, o.closed.Round(time.Millisecond)))
+	}
+	if o.overload && g.inFlight == 1 {
+		if g.alone++; g.alone > alonePatience {
+			g.close(now.Add(min(aloneFirst<<min(g.alone-alonePatience, 10), aloneMost)), o.why+": backs off")
+		}
+	}
+}
+
+// close holds everything back until a time. It never shortens a wait.
+func (g *gate) close(until time.Time, why string) {
+	if until.After(g.closedUntil) {
+		g.closedUntil, g.closedWhy = until, why
 	}
 }
 
 // refused learns from an overload.
 func (g *gate) refused(now time.Time, t *turn, o outcome) {
 	ofRate := o.reason == reasonRequests || o.reason == reasonTokens
-	if !g.places.refused(t.sent, now, g.inFlight-1, ofRate) || !ofRate {
+	if !g.places.refused(t.sent, now, g.inFlight-1, ofRate) {
+		return
+	}
+	if !ofRate {
 		return
 	}
 	if now.Add(o.closed).Sub(g.since) < learnAfter {
@@ -283,11 +316,17 @@ func (g *gate) refused(now time.Time, t *turn, o outcome) {
 	g.retune(now)
 }
 
+// learned is what refusals have taught.
+func (g *gate) learned() Declared {
+	return Declared{Concurrency: g.places.claim(), RPM: g.learnedRequests.rate, TPM: g.learnedTokens.rate}
+}
+
 // demand is what is asked of the endpoint.
 func (g *gate) demand(now time.Time) Demand {
 	g.look(now)
 	return Demand{
-		InFlight: g.inFlight, Waiting: len(g.queue), Allowed: g.places.allowed(), Declared: g.declared,
+		Learned:  g.learned(),
+		InFlight: g.inFlight, Waiting: len(g.queue), Declared: g.declared,
 		RPM: g.sent.since(now, demandOver) * 60 / demandOver,
 		TPM: g.used.since(now, demandOver) * 60 / demandOver,
 	}

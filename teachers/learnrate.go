@@ -44,6 +44,18 @@ func (l *learned) refused(now time.Time, held float64) {
 	l.next = now.Add(l.every)
 }
 
+// assign takes a part of what all workers have learned together in place of what
+// this one has.
+func (l *learned) assign(now time.Time, rate float64) {
+	if rate <= 0 || rate == l.rate {
+		return
+	}
+	if l.every == 0 {
+		l.every, l.step, l.next = raiseEvery, raiseFirst, now.Add(raiseEvery)
+	}
+	l.rate = rate
+}
+
 // raise tries more, where the rate is what holds asks back. It tells whether the
 // rate changed.
 func (l *learned) raise(now time.Time) bool {

@@ -35,6 +35,10 @@ type Slice struct {
 	RPM         float64 // requests a minute
 	TPM         float64 // tokens a minute
 	Until       time.Time
+	// Learned is the worker's part of what all workers together have learned of an
+	// endpoint's limits; 0 of anything is nothing. It counts where the worker has
+	// learned nothing since it said what it had.
+	Said, Learned Declared
 }
 
 // Lease makes asks wait until the limiter has a slice. need is called when one
@@ -60,14 +64,16 @@ func (l *Limiter) Grant(s Slice) {
 type Demand struct {
 	InFlight int
 	Waiting  int
-	Allowed  int // requests in flight that it has learned to be good, whatever its slice
 	// RPM and TPM are what it has used in the last seconds, as of a minute.
 	RPM, TPM float64
 	// Declared are the strictest limits of the teachers that ask; 0 is none.
 	Declared Declared
+	// Learned is what refusals taught it; 0 is nothing.
+	Learned Declared
 }
 
-// Declared are limits as a recipe declares them; 0 of anything is none.
+// Declared are limits, as a recipe declares them or as refusals taught them; 0 of
+// anything is none.
 type Declared struct {
 	Concurrency int
 	RPM, TPM    float64

@@ -156,7 +156,7 @@ func (a *authority) grant(now time.Time, i int) wire.LeaseGrant {
 		renew = wire.LeaseRenewSoon
 	}
 	h.RPM, h.TPM = cents(h.RPM), cents(h.TPM)
-	return wire.LeaseGrant{Seq: h.Seq, Concurrency: h.Concurrency, RPM: h.RPM, TPM: h.TPM, Renew: renew}
+	return wire.LeaseGrant{Seq: h.Seq, Concurrency: h.Concurrency, RPM: h.RPM, TPM: h.TPM, Renew: renew, Learned: a.learned(now, i)}
 }
 
 // cents cuts off what would only make payloads longer.
@@ -194,7 +194,9 @@ func (a *authority) places(now time.Time, limit int) []float64 {
 	wants := make([]float64, len(a.in.Lessees))
 	for i := range a.in.Lessees {
 		l := &a.in.Lessees[i]
-		wants[i] = float64(max(l.Wants, l.InFlight))
+		if wants[i] = float64(l.InFlight); l.Hungry {
+			wants[i] = float64(limit)
+		}
 	}
 	order := a.order(now, limit)
 	shares := make([]float64, len(wants))

@@ -46,6 +46,7 @@ type LimitsInput struct {
 	Seq     int64    `json:"seq,omitempty"`
 	Lessees []Lessee `json:"lessees,omitempty"`
 	Past    []Past   `json:"past,omitempty"`
+	Learned Declared `json:"learned,omitzero"` // by all workers together
 }
 
 // Declared are the limits of a recipe; 0 of anything is none.
@@ -60,18 +61,21 @@ type LeaseRequest struct {
 	Worker string `json:"w"` // its home's name, the same after a restart
 	// Process and Number order a worker's requests: those of an earlier process,
 	// and those that were overtaken, count for nothing.
-	Process  int64    `json:"p"` // milliseconds since 1970
-	Number   int64    `json:"n"`
+	Process int64 `json:"p"` // milliseconds since 1970
+	Number  int64 `json:"n"`
 	// Holds is the grant that it works with, so that an authority that knows
 	// nothing of it learns it; nil: none.
 	Holds    *Held    `json:"k,omitempty"`
 	InFlight int      `json:"f,omitempty"`
-	Wants    int      `json:"d,omitempty"` // requests that it would have in flight
 	Hungry   bool     `json:"h,omitempty"` // asks wait
 	RPM      float64  `json:"r,omitempty"` // used in the last seconds, as of a minute
 	TPM      float64  `json:"t,omitempty"`
 	Declared Declared `json:"l"`
-	Release  bool     `json:"x,omitempty"` // it needs none any more
+	// Learned is what refusals have taught it of its own part; 0 is nothing. Base
+	// is what of it the authority knows: what it said last, or was told since.
+	Learned Declared `json:"y,omitzero"`
+	Base    Declared `json:"b,omitzero"`
+	Release bool     `json:"x,omitempty"` // it needs none any more
 }
 
 // A LeaseGrant is the slice that a worker may use for LeaseTime.
@@ -81,7 +85,10 @@ type LeaseGrant struct {
 	RPM         float64       `json:"r"`
 	TPM         float64       `json:"t"`
 	Renew       time.Duration `json:"n"` // when to ask again
-	Stale       bool          `json:"x,omitempty"`
+	// Learned is the worker's part of what all have learned together, where that
+	// is another than it said; 0 of anything leaves it.
+	Learned Declared `json:"y,omitzero"`
+	Stale   bool     `json:"x,omitempty"`
 }
 
 // A Lessee is a worker as its authority knows it.
@@ -114,5 +121,6 @@ type Past struct {
 type LimitsState struct {
 	Model    string   `json:"model"`
 	Declared Declared `json:"declared"` // the lowest of what the workers' builds declare
+	Learned  Declared `json:"learned"`  // what refusals have taught all of them together
 	Lessees  []Lessee `json:"lessees"`
 }

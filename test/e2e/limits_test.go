@@ -5,6 +5,7 @@ package e2e
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -105,6 +106,19 @@ func rate(readings []reading, after time.Duration, all int, tokens bool) float64
 	return float64(n) / to.at.Sub(from.at).Minutes()
 }
 
+// refusals says when requests were refused, after the first one of all.
+func refusals(readings []reading) string {
+	var b strings.Builder
+	before := 0
+	for _, r := range readings {
+		if r.RateLimited > before {
+			fmt.Fprintf(&b, " %d at %s", r.RateLimited-before, r.at.Sub(readings[0].at).Round(time.Second/4))
+			before = r.RateLimited
+		}
+	}
+	return b.String()
+}
+
 // TestLimitsHoldOverAllWorkers runs three workers against endpoints that count.
 // What is declared is never passed; what is not declared is learned; and nearly all of it is used.
 func TestLimitsHoldOverAllWorkers(t *testing.T) {
@@ -146,8 +160,8 @@ func TestLimitsHoldOverAllWorkers(t *testing.T) {
 			}
 			st := readings[len(readings)-1].simStats
 			used := rate(readings, c.learning, c.asks, c.tokens) / c.allowed
-			t.Logf("%s: %d answers, %d requests, %d refused, %d paid twice, %d early, peak %d, %.1f %% of the allowed rate used", c.name,
-				st.UniqueCompleted, st.Requests, st.RateLimited, st.PaidTwice, st.EarlyRetries, st.PeakConcurrency, 100*used)
+			t.Logf("%s: %d answers, %d requests, %d refused, %d paid twice, %d early, peak %d, %.1f %% of the allowed rate used;%s", c.name,
+				st.UniqueCompleted, st.Requests, st.RateLimited, st.PaidTwice, st.EarlyRetries, st.PeakConcurrency, 100*used, refusals(readings))
 			if st.UniqueCompleted != c.asks || st.PaidTwice > 0 {
 				t.Errorf("%s: %d answers, %d paid twice; want %d and none", c.name, st.UniqueCompleted, st.PaidTwice, c.asks)
 			}
