@@ -155,13 +155,25 @@ func (l *lister) price(row *datasets.Attempt, rec *answers.Record, ledger *answe
 	} else {
 		usage = lostUsage(rec.Format, rec.Raw, l.prompt)
 		if part := teachers.ParsePartial(rec.Format, rec.Raw); part != nil {
-			row.PartialContent, row.PartialReasoning = part.Message.Content, part.Message.ReasoningContent
+			row.PartialContent, row.PartialReasoning = cutText(part.Message.Content), cutText(part.Message.ReasoningContent)
 		}
 	}
 	row.PromptTokens, row.CachedTokens, row.CacheWriteTokens = &usage.PromptTokens, &usage.CachedTokens, &usage.CacheWriteTokens
 	row.CompletionTokens, row.ReasoningTokens = &usage.CompletionTokens, &usage.ReasoningTokens
 	row.UsageSource = usageSource(usage.Estimated)
 	row.CostMicros, row.PriceID, row.PriceAsOf = l.t.cost(usage, rec, ledger)
+}
+
+// partialBytes bounds the text of a cut answer in the table; all of it is in
+// the answer store.
+const partialBytes = 1 << 20
+
+func cutText(s *string) *string {
+	if s == nil || len(*s) <= partialBytes {
+		return s
+	}
+	short := clipped(*s, partialBytes)
+	return &short
 }
 
 // run lists requests that failed alike and cost nothing, the first of them

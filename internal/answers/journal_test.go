@@ -53,11 +53,14 @@ func scanned(t testing.TB, data []byte) ([]*Record, frameReport) {
 
 func someRecords() []*Record {
 	odd := &Record{Ask: Ask{Endpoint: endpointB, Sample: -1}}
+	retried := answerTo(askFor(endpointA, 4, 0), "stop", "four")
+	retried.Ledger = `{"earlier":[{"class":"rate_limited","status":429,"sent":[[1,2]]}]}`
 	records := []*Record{
 		answerTo(askFor(endpointA, 1, 0), "stop", "one"),
 		failureOf(askFor(endpointA, 2, 7), time.Unix(1, 0), "http_500"),
 		answerTo(askFor(endpointB, 3, 9), "length", string(bytes.Repeat([]byte{0xff, 0, '\n'}, 100))),
 		odd,
+		retried,
 	}
 	for i, r := range records {
 		records[i] = r.normal()
