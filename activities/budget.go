@@ -112,7 +112,7 @@ func opening(ref wire.BuildRef, limits budget.Limits) budget.Open {
 	if ref.Preview > 0 {
 		job = wire.PreviewWorkflowID(ref.Dataset, ref.BuildID)
 	}
-	return budget.Open{Job: job, Build: ref.BuildID, Limits: limits}
+	return budget.Open{Job: job, Build: ref.BuildID, Limits: limits, Anew: ref.Scheduled}
 }
 
 // errNoWallet is a worker that was put together without one.

@@ -86,12 +86,12 @@ func (b *build) closeBudget(ctx workflow.Context, complete bool) {
 	}
 }
 
-// complete tells whether the build asked all that it had to ask, so that its
-// budget's account ends. A preview never does: the build that follows goes on
-// with its account.
+// complete tells whether the build ended within its budget, so that the budget's
+// account ends with it. After one that stopped there the next run goes on with
+// the account, and so does the build that follows a preview.
 func (b *build) complete() bool {
 	for _, id := range b.order {
-		if b.streams[id].Stopped != nil {
+		if f := b.streams[id].Stopped; f != nil && f.Class == wire.StoppedBudget {
 			return false
 		}
 	}

@@ -155,6 +155,14 @@ func TestBuildClosesItsBudget(t *testing.T) {
 	require.True(t, complete[0].Complete)
 	require.Equal(t, testRef.BuildID, complete[0].Build)
 
+	unusable := newWorld(1, "a")
+	unusable.ask = func(in wire.AskInput) (*wire.AskOutput, error) {
+		return &wire.AskOutput{Stopped: &wire.TeacherFailed{Class: "auth", Text: "no key"}}, nil
+	}
+	complete = closes(t, unusable)
+	require.Len(t, complete, 1)
+	require.True(t, complete[0].Complete, "a key that is wrong is no budget that is spent")
+
 	stopped := newWorld(1, "a", "b")
 	ask := stopped.ask
 	stopped.ask = func(in wire.AskInput) (*wire.AskOutput, error) {

@@ -17,7 +17,7 @@ func ScheduledBuild(ctx workflow.Context, in wire.ScheduledInput) (*wire.BuildOu
 	info := workflow.GetInfo(ctx)
 	ref := wire.BuildRef{
 		Dataset: in.Dataset, RecipeDigest: in.RecipeDigest, SourcesDigest: in.SourcesDigest,
-		BuildID: wire.BuildID(workflow.Now(ctx), info.WorkflowExecution.RunID),
+		BuildID: wire.BuildID(workflow.Now(ctx), info.WorkflowExecution.RunID), Scheduled: true,
 	}
 	var out wire.BuildOutput
 	err := workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{

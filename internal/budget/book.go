@@ -83,6 +83,9 @@ type Lent struct {
 func (b *Book) Open(now time.Time, o Open) {
 	b.turn(now)
 	o.Limits.Sort()
+	if o.Anew && b.Period != 0 && !slices.ContainsFunc(b.Jobs, func(j Job) bool { return j.ID != o.Job || j.Build == o.Build }) {
+		b.end()
+	}
 	b.Limits = o.Limits
 	b.Jobs = slices.DeleteFunc(b.Jobs, func(j Job) bool {
 		return j.ID == o.Job || now.Sub(time.Unix(j.Opened, 0)) > forgetJob
@@ -105,9 +108,13 @@ func (b *Book) Close(now time.Time, c Close) {
 		return
 	}
 	b.Jobs = slices.Delete(b.Jobs, i, i+1)
-	if !c.Complete || len(b.Jobs) > 0 || b.Period == 0 {
-		return
+	if c.Complete && len(b.Jobs) == 0 && b.Period != 0 {
+		b.end()
 	}
+}
+
+// end ends the account.
+func (b *Book) end() {
 	for len(b.Wallets) > 0 {
 		b.forget(0)
 	}

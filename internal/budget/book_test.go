@@ -179,6 +179,26 @@ func TestAnAccountGoesOnUntilABuildIsComplete(t *testing.T) {
 	}
 }
 
+func TestARunOfAScheduleSpendsItsOwnBudget(t *testing.T) {
+	b := opened(Limits{Build: 1000})
+	b.say(noon, "w", 1, Pocket{Need: 1000})
+	b.say(noon, "w", 2, Pocket{Spent: 1000})
+	again := Open{Job: "scheduled", Build: "b2", Limits: Limits{Build: 1000}, Anew: true}
+	if b.Open(noon, again); left(b) != 0 {
+		t.Errorf("%d left while another build is open", left(b))
+	}
+	b.Close(noon, Close{Job: "j", Build: "b1"})
+	again.Build = "b3" // b2 was terminated: the schedule starts no run beside another
+	if b.Open(noon, again); left(b) != 1000 {
+		t.Errorf("%d left", left(b))
+	}
+	b.say(noon, "w", 3, Pocket{Need: 600})
+	// Its plan is made twice.
+	if b.Open(noon, again); left(b) != 400 {
+		t.Errorf("%d left after the same build was opened again", left(b))
+	}
+}
+
 func TestOvertakenRequestsAreIgnored(t *testing.T) {
 	b := opened(Limits{Build: 1000})
 	b.say(noon, "w", 2, Pocket{Need: 700})

@@ -87,9 +87,12 @@ type Open struct {
 	Job    string `json:"job"` // workflow id: the same recipe over the same sources replaces its earlier run
 	Build  string `json:"build"`
 	Limits Limits `json:"limits"`
+	// Anew begins an account of its own unless other builds are open: each run of
+	// a schedule may spend its budget.
+	Anew bool `json:"anew,omitempty"`
 }
 
-// A Close tells that a build has ended. One that asked all it had to ask
+// A Close tells that a build has ended. One that ended within its budget
 // (Complete) ends the account: the next build begins with nothing spent.
 type Close struct {
 	Job      string `json:"job"`

@@ -126,6 +126,8 @@ type BuildRef struct {
 	// BudgetMicros is what the build may spend, in micro-dollars, instead of what
 	// its recipe says; 0: as the recipe says.
 	BudgetMicros int64 `json:"budget_micros,omitempty"`
+	// Scheduled tells that a schedule started the build.
+	Scheduled bool `json:"scheduled,omitempty"`
 	// Refresh are the teachers that the build asks anew, with slashes between.
 	Refresh string `json:"refresh,omitempty"`
 }
