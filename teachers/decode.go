@@ -166,7 +166,7 @@ func (d *chatDecoder) object(data []byte, stream bool) (end int, err error) {
 	d.usage.add(usage)
 	remember(&d.model, model)
 	remember(&d.fingerprint, fingerprint)
-	list := walk(choices)
+	list := inside(choices)
 	for list.next() {
 		d.readChoice(list.value, stream)
 	}
@@ -195,7 +195,7 @@ func (d *chatDecoder) readChoice(choice []byte, stream bool) {
 	index := int64(0)
 	finish := ""
 	var logprobs, tokenIDs []byte
-	c := walk(choice)
+	c := inside(choice)
 	for c.next() {
 		switch string(c.name) {
 		case "index":

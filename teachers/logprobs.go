@@ -139,11 +139,11 @@ type logprobReader struct {
 // "top_logprobs"}, which llama-cpp-python has sent.
 func (r *logprobReader) read(value []byte) {
 	var tokens, logprobs, tops []byte
-	c := walk(value)
+	c := inside(value)
 	for c.next() {
 		switch string(c.name) {
 		case "content":
-			list := walk(c.value)
+			list := inside(c.value)
 			for r.room() && list.next() {
 				r.entry(list.value)
 			}
@@ -173,7 +173,7 @@ func (r *logprobReader) entry(value []byte) {
 	id, known, p, tops := r.token(value)
 	r.out.Tokens.add(id, r.bytes, known)
 	r.out.Logprob = append(r.out.Logprob, p)
-	list := walk(tops)
+	list := inside(tops)
 	for r.room() && list.next() {
 		if len(list.value) == 0 || list.value[0] != '{' {
 			continue
@@ -191,7 +191,7 @@ func (r *logprobReader) token(value []byte) (id int32, known bool, p float32, to
 	id, p = -1, missingLogprob
 	r.text, r.bytes = r.text[:0], r.bytes[:0]
 	sent := false
-	c := walk(value)
+	c := inside(value)
 	for c.next() {
 		switch string(c.name) {
 		case "token":
@@ -233,7 +233,7 @@ func (r *logprobReader) token(value []byte) (id int32, known bool, p float32, to
 var replacementBytes = []byte("\uFFFD")
 
 func (r *logprobReader) readBytes(value []byte) {
-	list := walk(value)
+	list := inside(value)
 	for list.next() {
 		if n, ok := wholeNumber(list.value); ok && n < 256 && len(r.bytes) < maxTokenBytes {
 			r.bytes = append(r.bytes, byte(n))
@@ -243,7 +243,7 @@ func (r *logprobReader) readBytes(value []byte) {
 
 // columns takes the form of the completions API.
 func (r *logprobReader) columns(tokens, logprobs, tops []byte) {
-	names, values, maps := walk(tokens), walk(logprobs), walk(tops)
+	names, values, maps := inside(tokens), inside(logprobs), inside(tops)
 	for r.room() && names.next() {
 		p := missingLogprob
 		if values.next() {
@@ -253,7 +253,7 @@ func (r *logprobReader) columns(tokens, logprobs, tops []byte) {
 		r.named(&r.out.Tokens, appendText(r.text[:0], names.value))
 		r.out.Logprob = append(r.out.Logprob, p)
 		if maps.next() {
-			alternatives := walk(maps.value)
+			alternatives := inside(maps.value)
 			for alternatives.object && r.room() && alternatives.next() {
 				r.count++
 				quoted := append(append([]byte{'"'}, alternatives.name...), '"')
@@ -281,7 +281,7 @@ func (r *logprobReader) named(to *Tokens, text []byte) {
 
 // addIDs takes a list of token ids that stands beside the logprobs.
 func (r *logprobReader) addIDs(to *[]int32, value []byte) {
-	list := walk(value)
+	list := inside(value)
 	for len(*to) < maxLogprobs && list.next() {
 		*to = append(*to, tokenID(list.value))
 	}

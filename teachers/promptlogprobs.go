@@ -169,7 +169,7 @@ func (d *promptDecoder) whole(body []byte) error {
 // object whose keys are token ids: the token's own first, unless prompt_token_ids
 // says otherwise, then those that are likelier.
 func (d *promptDecoder) positions(value []byte) {
-	list := walk(value)
+	list := inside(value)
 	for d.read.room() && list.next() {
 		d.position(list.value)
 	}
@@ -193,11 +193,11 @@ func (d *promptDecoder) position(value []byte) {
 	}
 	var entries []ranked
 	text := d.read.text[:0]
-	c := walk(value)
+	c := inside(value)
 	for c.object && d.read.room() && c.next() {
 		d.read.count++
 		e := ranked{id: tokenID(c.name), logprob: missingLogprob, start: len(text)}
-		inner := walk(c.value)
+		inner := inside(c.value)
 		for inner.next() {
 			switch string(inner.name) {
 			case "logprob":

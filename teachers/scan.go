@@ -121,6 +121,7 @@ type cursor struct {
 	i      int
 	object bool
 	depth  int
+	known  bool   // to be JSON: see inside
 	seen   bool   // a member came already
 	name   []byte // between its quotes, escapes unread
 	value  []byte
@@ -181,6 +182,11 @@ func (c *cursor) next() bool {
 			return c.fail(i, errJSONSyntax)
 		}
 		i = skipSpace(b, i+1)
+	}
+	if c.known {
+		end := endOfKnown(b, i)
+		c.value, c.i = b[i:end], end
+		return true
 	}
 	end, err := skipValue(b, i, c.depth)
 	if err != nil {

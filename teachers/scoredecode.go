@@ -87,7 +87,7 @@ func (d *scoreDecoder) whole(body []byte) error {
 
 // list reads the results, one for each text that was asked about.
 func (d *scoreDecoder) list(value []byte) {
-	l := walk(value)
+	l := inside(value)
 	for l.next() {
 		if d.entries++; d.entries == 1 {
 			d.entry(l.value)
@@ -100,7 +100,7 @@ func (d *scoreDecoder) entry(value []byte) {
 		d.numbers(value, 0)
 		return
 	}
-	c := walk(value)
+	c := inside(value)
 	for c.next() {
 		switch string(c.name) {
 		case "score", "relevance_score", "data", "probs":
@@ -114,7 +114,7 @@ func (d *scoreDecoder) entry(value []byte) {
 func (d *scoreDecoder) numbers(value []byte, depth int) {
 	const deepest = 4
 	if len(value) > 0 && value[0] == '[' {
-		l := walk(value)
+		l := inside(value)
 		for depth < deepest && len(d.values) < maxScores && l.next() {
 			d.numbers(l.value, depth+1)
 		}
