@@ -384,3 +384,38 @@ func TestTwoWorkersOneBatch(t *testing.T) {
 		}
 	}
 }
+
+// Teachers of one endpoint open and close batches beside each other: none has to
+// begin anew for the others' sake, and each ask goes into one batch.
+func TestPreparationsBesideEachOther(t *testing.T) {
+	server := teacherstest.NewBatch(t, answers42, teacherstest.BatchOptions{})
+	bucket := mem.New("t")
+	var puts atomic.Int64
+	bucket.Fault = func(op, key string) error {
+		if op == mem.OpPut && strings.HasSuffix(key, "requests.jsonl.zst") {
+			puts.Add(1)
+		}
+		return nil
+	}
+	var wg sync.WaitGroup
+	const builds, rows = 4, 30
+	counts := make([]wire.AskCounts, builds)
+	for i := range builds {
+		w := newWorldOn(t, bucket)
+		w.builds = 10 * i
+		w.file("p.jsonl", strings.ReplaceAll(sums(rows), "=", fmt.Sprintf(" is, says %d,", i)))
+		b := w.startBatches(batchRecipe(fmt.Sprintf("d%d", i), teachers.APIOpenAIBatch, server.URL, ", batch: {rows: 3}"))
+		b.tolerant = true
+		wg.Go(func() { counts[i] = b.all(1).counts })
+	}
+	wg.Wait()
+	for i, c := range counts {
+		if c.New != rows {
+			t.Errorf("build %d: %+v", i, c)
+		}
+	}
+	if s := server.Stats(); s.SubmittedTwice != 0 || s.Rows < builds*rows {
+		t.Errorf("%+v", s)
+	}
+	t.Logf("%d files of requests were written for %d batches", puts.Load(), builds*rows/3)
+}

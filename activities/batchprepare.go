@@ -46,32 +46,72 @@ func (a *Activities) prepareBatches(ctx context.Context, in wire.BatchPrepareInp
 	if err != nil {
 		return nil, err
 	}
-	p := &preparation{
-		a: a, in: in, rt: rt, plan: plan, teacher: t, service: service, limits: batchLimits(t, service),
-		store: batches.Open(a.Bucket, t.endpoint), out: &wire.BatchPrepareOutput{},
-		since: buildBegan(in.BuildID), held: map[askID]int{}, seen: map[askID]bool{}, wanted: map[int]bool{},
+	for {
+		p := &preparation{
+			a: a, in: in, rt: rt, plan: plan, teacher: t, service: service, limits: batchLimits(t, service),
+			store: batches.Open(a.Bucket, t.endpoint), out: &wire.BatchPrepareOutput{},
+			since: buildBegan(in.BuildID), held: map[askID]int{}, seen: map[askID]bool{}, wanted: map[int]bool{},
+		}
+		again, err := p.run(ctx, note)
+		if err != nil || !again {
+			return p.out, err
+		}
 	}
+}
+
+// run goes over all asks once; again where some have to be looked at anew.
+func (p *preparation) run(ctx context.Context, note func(string)) (again bool, err error) {
 	defer p.discard()
 	if err := p.readOpen(ctx); err != nil {
-		return nil, err
+		return false, err
 	}
-	for shard := range plan.Shards {
-		if !slices.Contains(plan.Cells[plan.Shards[shard].Cell].Teachers, in.Teacher) {
+	for shard := range p.plan.Shards {
+		if !slices.Contains(p.plan.Cells[p.plan.Shards[shard].Cell].Teachers, p.in.Teacher) {
 			continue
 		}
-		note(fmt.Sprintf("prepares batches: shard %d of %d", shard+1, len(plan.Shards)))
+		note(fmt.Sprintf("prepares batches: shard %d of %d", shard+1, len(p.plan.Shards)))
 		if err := p.shard(ctx, shard); err != nil {
-			return nil, err
+			return false, err
 		}
 	}
-	if err := p.seal(ctx); err != nil {
-		return nil, err
+	if again, err := p.takeOver(ctx); again || err != nil {
+		return again, err
 	}
-	if err := a.Answers.Flush(ctx); err != nil { // of asks that can't be sent
-		return nil, fmt.Errorf("keep answers: %w", err)
+	if err := p.seal(ctx); err != nil {
+		return false, err
+	}
+	if err := p.a.Answers.Flush(ctx); err != nil { // of asks that can't be sent
+		return false, fmt.Errorf("keep answers: %w", err)
 	}
 	p.finish()
-	return p.out, nil
+	return false, nil
+}
+
+// takeOver gives up what another build has prepared and not submitted of the
+// asks that this one wants: that build may be gone for good, and the rest of its
+// batch may be what nobody wants any more.
+func (p *preparation) takeOver(ctx context.Context) (again bool, err error) {
+	if p.in.Close {
+		return false, nil
+	}
+	for i, st := range p.open {
+		if !p.wanted[i] || !st.Unsubmitted() || st.BuildID == p.in.BuildID {
+			continue
+		}
+		if err := p.drop(ctx, st); err != nil {
+			return false, err
+		}
+		again = true
+	}
+	return again, nil
+}
+
+func (p *preparation) drop(ctx context.Context, st *batches.State) error {
+	st.State = batches.Dropped
+	if err := p.store.Save(ctx, st); err != nil {
+		return raced(err)
+	}
+	return p.store.Close(ctx, st.Key)
 }
 
 // buildBegan is when a build was begun: its id says so.
@@ -119,9 +159,12 @@ func (p *preparation) discard() {
 	}
 }
 
+// unsubmittedFor is how long a batch may be prepared and not submitted, as during
+// a pause, before it is given up.
+const unsubmittedFor = 7 * 24 * time.Hour
+
 // readOpen reads which asks are in open batches. Batches that are closed leave
-// the list, and so do those that another build made and never submitted: what of
-// them is still wanted comes into a batch of this build.
+// the list.
 func (p *preparation) readOpen(ctx context.Context) error {
 	var err error
 	if p.list, err = p.store.List(ctx); err != nil {
@@ -135,11 +178,11 @@ func (p *preparation) readOpen(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !st.Closed() && st.Unsubmitted() && st.BuildID != p.in.BuildID && !p.in.Close {
-			st.State = batches.Dropped
-			if err := p.store.Save(ctx, st); err != nil {
-				return raced(err)
+		if st.Unsubmitted() && st.BuildID != p.in.BuildID && p.a.clock().Sub(st.Made) > unsubmittedFor {
+			if err := p.drop(ctx, st); err != nil {
+				return err
 			}
+			continue
 		}
 		if st.Closed() {
 			if err := p.store.Close(ctx, key); err != nil {
@@ -342,8 +385,14 @@ func (p *preparation) seal(ctx context.Context) error {
 	}
 	spec := p.teacher.spec
 	st, list, err := p.store.Make(ctx, p.list, p.file, batches.Record{
-		API: spec.API, Teacher: spec.ID, Model: spec.Model, Account: p.teacher.account(), Dataset: p.in.Dataset, BuildID: p.in.BuildID,
+		API: spec.API, Teacher: spec.ID, Model: spec.Model, Account: p.teacher.account(), Dataset: p.in.Dataset, BuildID: p.in.BuildID, Made: p.a.clock(),
 	})
+	for errors.Is(err, batches.ErrRaced) && st != nil {
+		if err := p.rebase(ctx); err != nil {
+			return err
+		}
+		list, err = p.store.Add(ctx, p.list, st.Key)
+	}
 	if err != nil {
 		return err
 	}
@@ -352,6 +401,44 @@ func (p *preparation) seal(ctx context.Context) error {
 	p.open = append(p.open, st)
 	p.file.Discard()
 	p.file = nil
+	return nil
+}
+
+// rebase takes in what other builds, and other teachers of this one, have opened
+// and closed meanwhile. ErrRaced where that touches what this step has put into
+// batches: then all of it is done again.
+func (p *preparation) rebase(ctx context.Context) error {
+	now, err := p.store.List(ctx)
+	if err != nil {
+		return err
+	}
+	came, _, all := now.Since(p.list)
+	if !all {
+		return batches.ErrRaced
+	}
+	for _, key := range came {
+		st, err := p.store.Load(ctx, key)
+		if err != nil {
+			return err
+		}
+		at := len(p.open)
+		p.open = append(p.open, st)
+		err = p.store.Asks(ctx, key, func(ask batches.Ask) error {
+			id := askIDOf(ask.ID)
+			if p.seen[id] {
+				return batches.ErrRaced
+			}
+			p.held[id] = at
+			return nil
+		})
+		switch {
+		case errors.Is(err, batches.ErrRaced), errors.Is(err, objstore.ErrNotFound):
+			return batches.ErrRaced
+		case err != nil:
+			return err
+		}
+	}
+	p.list = now
 	return nil
 }
 

@@ -48,12 +48,13 @@ type Record struct {
 	Model    string `json:"model"`
 	// Account names where the API key comes from, never the key: a batch can
 	// be looked at only with the account that submitted it.
-	Account string `json:"account,omitempty"`
-	Dataset string `json:"dataset"`
-	BuildID string `json:"build_id"` // that made it
-	Round   int    `json:"round"`    // how many batches of exactly these asks came before
-	Rows    int    `json:"rows"`
-	Bytes   int64  `json:"bytes"` // of the file of requests
+	Account string    `json:"account,omitempty"`
+	Dataset string    `json:"dataset"`
+	BuildID string    `json:"build_id"` // that made it
+	Made    time.Time `json:"made,omitzero"`
+	Round   int       `json:"round"` // how many batches of exactly these asks came before
+	Rows    int       `json:"rows"`
+	Bytes   int64     `json:"bytes"` // of the file of requests
 	// Reserved is what a budget holds for it, in micro-dollars.
 	Reserved int64 `json:"reserved_micros,omitempty"`
 

@@ -95,7 +95,8 @@ func (f *File) Add(ask Ask, row []byte) error {
 
 // Make names the batch, puts it into the store and on the list l of open
 // batches, and gives the list's next state. ErrRaced where l is not the newest
-// any more: the batch is then not open.
+// any more: the batch is then not open. Where its state comes back all the same
+// its files are written, and [Store.Add] may try again.
 func (s *Store) Make(ctx context.Context, l *List, f *File, rec Record) (*State, *List, error) {
 	st, err := s.name(ctx, l, f, rec)
 	if err != nil {
@@ -115,7 +116,7 @@ func (s *Store) Make(ctx context.Context, l *List, f *File, rec Record) (*State,
 			return nil, nil, raced(err)
 		}
 	}
-	next, err := s.change(ctx, l, append(append([]string(nil), l.Keys...), st.Key))
+	next, err := s.Add(ctx, l, st.Key)
 	return st, next, err
 }
 
@@ -153,7 +154,7 @@ func (s *Store) name(ctx context.Context, l *List, f *File, rec Record) (*State,
 		// It is open, and its asks should have been left out: the list that was
 		// planned on is old, or it has lost the batch.
 		if !contains(l.Keys, key) {
-			if _, err := s.change(ctx, l, append(append([]string(nil), l.Keys...), key)); err != nil {
+			if _, err := s.Add(ctx, l, key); err != nil {
 				return nil, err
 			}
 		}

@@ -86,6 +86,27 @@ func (s *Store) change(ctx context.Context, l *List, keys []string) (*List, erro
 	return next, nil
 }
 
+// Add puts a batch that Make has written on the list l of open batches.
+func (s *Store) Add(ctx context.Context, l *List, key string) (*List, error) {
+	return s.change(ctx, l, append(append([]string(nil), l.Keys...), key))
+}
+
+// Since tells what became of a list: which batches came and went. It is false
+// where more has changed than that, so that a batch may have come and gone.
+func (l *List) Since(before *List) (came, went []string, all bool) {
+	for _, key := range l.Keys {
+		if !contains(before.Keys, key) {
+			came = append(came, key)
+		}
+	}
+	for _, key := range before.Keys {
+		if !contains(l.Keys, key) {
+			went = append(went, key)
+		}
+	}
+	return came, went, l.Serial-before.Serial == int64(len(came)+len(went))
+}
+
 func condition(etag string) objstore.PutOptions {
 	if etag == "" {
 		return objstore.PutOptions{IfNoneMatch: true, ContentType: "application/json"}
