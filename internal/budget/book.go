@@ -2,8 +2,6 @@ package budget
 
 import (
 	"cmp"
-	"encoding/json"
-	"math"
 	"slices"
 	"time"
 )
@@ -217,20 +215,6 @@ func (b *Book) admit(now time.Time, r *Request) int {
 		return -1
 	}
 	return len(b.Wallets) - 1
-}
-
-// size bounds the book as JSON, however large its amounts become.
-func (b *Book) size() int {
-	text, err := json.Marshal(b)
-	if err != nil {
-		return math.MaxInt // there is nothing in a book that is no JSON
-	}
-	const digits = 14 // of an amount in dollars as large as MaxUSD
-	n := len(text)
-	for i := range b.Wallets {
-		n += 3*digits + 2*digits*len(b.Wallets[i].Pockets)
-	}
-	return n
 }
 
 // takeIn books what a wallet has spent and gives back.

@@ -280,6 +280,7 @@ func TestABookIsOneSmallPayload(t *testing.T) {
 	if len(text) > 16<<10 || admitted < 4 {
 		t.Errorf("%d workers in %d bytes", admitted, len(text))
 	}
+	t.Logf("%d workers in %d bytes", admitted, len(text))
 	for i := range 100 {
 		b.Open(noon.Add(time.Duration(i)*time.Second), Open{Job: fmt.Sprint(i), Build: fmt.Sprint(i), Limits: limits})
 	}
@@ -305,6 +306,9 @@ func TestBookText(t *testing.T) {
 		text, err := json.Marshal(b)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if len(text) > b.size() {
+			t.Fatalf("%d bytes, bounded by %d: %s", len(text), b.size(), text)
 		}
 		var got Book
 		if err := json.Unmarshal(text, &got); err != nil {

@@ -95,3 +95,49 @@ func (b *Book) readLent(p [3]json.RawMessage) (l Lent, err error) {
 	}
 	return l, err
 }
+
+// size bounds the book as text, however large its amounts become. It is counted
+// and not written, because an authority's code must do the same in every replay,
+// and a checker of that cannot see it of a JSON encoder.
+func (b *Book) size() int {
+	const number = 20 // digits of an int64 and a comma
+	const names = 160 // of the book's own keys, and its numbers
+	n := names + 8*number
+	for _, t := range b.Limits.Teachers {
+		n += quoted(t.Teacher) + number + len(`{"teacher":,"micros":},`)
+	}
+	for _, j := range b.Jobs {
+		n += quoted(j.ID) + quoted(j.Build) + number + len(`{"id":,"build":,"opened":},`)
+	}
+	for _, g := range b.Gone {
+		n += quoted(g.Pocket) + number + len(`{"p":,"m":},`)
+	}
+	const amount = 16 // digits of MaxUSD in micro-dollars, and a comma
+	for _, w := range b.Wallets {
+		n += quoted(w.Worker) + 4*amount + len(`{"w":,"q":,"t":,"x":,"b":,"k":[]},`)
+		for _, p := range w.Pockets {
+			place := len("39,")
+			if _, known := b.Limits.Teacher(p.Pocket); !known && p.Pocket != "" {
+				place = quoted(p.Pocket) + 1
+			}
+			n += place + 2*amount + len("[],")
+		}
+	}
+	return n
+}
+
+// quoted bounds a text as a JSON string.
+func quoted(s string) int {
+	n := 2
+	for i := range len(s) {
+		switch b := s[i]; {
+		case b < 0x20, b == '"', b == '\\', b == '<', b == '>', b == '&':
+			n += 6 // \u003c
+		case b >= 0x80:
+			n += 2 // U+2028 has three bytes, and six as \u2028
+		default:
+			n++
+		}
+	}
+	return n
+}
