@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stillhouse-data/stillhouse/internal/answers"
@@ -199,4 +200,12 @@ func (a *Activities) answered(ctx context.Context, asks []answers.Ask) ([]bool, 
 		}
 	}
 	return known, nil
+}
+
+// aliases are the names under which the teacher's model may answer.
+func (t *teacher) aliases() []string {
+	if t.spec.Weights == "" {
+		return t.spec.AnswersAs
+	}
+	return append(slices.Clip(t.spec.AnswersAs), t.spec.Weights)
 }

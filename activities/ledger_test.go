@@ -321,6 +321,8 @@ func TestFlagsOfAnswers(t *testing.T) {
 			reply.Model = "m-mini"
 		case strings.HasPrefix(r.Prompt, "1+2="):
 			reply.Model = "m-2026-11-01"
+		case strings.HasPrefix(r.Prompt, "4+5="):
+			reply.Model = "/models/local.gguf"
 		case strings.HasPrefix(r.Prompt, "2+3="):
 			reply.Usage = &chat.Usage{PromptTokens: 205, CompletionTokens: 1}
 		case strings.HasPrefix(r.Prompt, "3+4="):
@@ -330,7 +332,7 @@ func TestFlagsOfAnswers(t *testing.T) {
 	})
 	w := newWorld(t)
 	w.file("p.jsonl", strings.ReplaceAll(sums(6), `="`, `= `+strings.Repeat("and so on ", 300)+`"`))
-	w.build(askRecipe("a", server.URL, ""))
+	w.build(askRecipe("a", server.URL, ", answers_as: [local]"))
 	got := map[string]string{}
 	for _, c := range rows[datasets.Candidate](w, "a", datasets.TableCandidates) {
 		got[(*c.Messages[0].Content)[:4]] = strings.Join(c.Flags, " ")

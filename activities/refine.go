@@ -277,7 +277,7 @@ func flagsOf(t *teacher, ask *asked, answer *teachers.Answer) []string {
 		return answer.Flags
 	}
 	flags := slices.Clip(answer.Flags)
-	if teachers.ModelDrifted(t.spec.Model, answer.Model, nil) {
+	if teachers.ModelDrifted(t.spec.Model, answer.Model, t.aliases()) {
 		flags = append(flags, teachers.FlagModelDrift)
 	}
 	if u := answer.Usage; u != nil && u.PromptTokens > 0 {

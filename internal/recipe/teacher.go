@@ -27,6 +27,8 @@ type Teacher struct {
 	BaseURL string `yaml:"base_url"`
 	// Model's name, as the endpoint calls it.
 	Model string `yaml:"model"`
+	// Further names under which that model may answer, such as a file's; an answer of any other is flagged as model_drift.
+	AnswersAs []string `yaml:"answers_as"`
 	// Environment variable that holds the key; the key itself is never written here.
 	APIKeyEnv string `yaml:"api_key_env"`
 	// File that holds the key, an absolute path or ~/…, readable by its owner alone; read where the teacher is asked.
