@@ -6,11 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"math"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/datasets/parquetio"
@@ -23,12 +22,14 @@ import (
 const stageLogprobs = "logprobs"
 
 const (
-	// logprobAnswers is how many answers with logprobs are refined at once: a
-	// long one has megabytes of them,
-	logprobAnswers = 16
-	// and logprobLookup how many raw ones are in memory, which are ten times
-	// larger.
-	logprobLookup = 4
+	// logprobBytes is about what the logprobs of the answers that are refined at
+	// once may take, and of the raw answers that are read at once.
+	logprobBytes = 128 << 20
+	// rawEntry is what a token or an alternative takes in a raw answer, and
+	// rowEntry in a row of the table.
+	rawEntry, rowEntry = 130, 24
+	// logprobCap stands for the token cap of a teacher that has none.
+	logprobCap = 32768
 )
 
 // logprobGroup bounds the row groups of a staged file and of the table.
@@ -96,18 +97,44 @@ func (t *teacher) params(effort string) map[string]any {
 
 // refineChunk is how many tasks with so many answers each are refined at once.
 func (rt *runtime) refineChunk(answers int) int {
-	if rt.recipe.Logprobs != nil {
-		return max(1, logprobAnswers/max(1, answers))
+	if rt.recipe.Logprobs == nil {
+		return chunkOf(answers)
 	}
-	return chunkOf(answers)
+	return max(1, min(chunkOf(answers), rt.logprobsAtOnce(rowEntry)/max(1, answers)))
 }
 
 // lookupAnswers is how many raw answers are in memory at once.
 func (rt *runtime) lookupAnswers() int {
-	if rt.recipe.Logprobs != nil {
-		return logprobLookup
+	if rt.recipe.Logprobs == nil {
+		return lookupAnswers
 	}
-	return lookupAnswers
+	return min(lookupAnswers, rt.logprobsAtOnce(rawEntry))
+}
+
+// logprobsAtOnce is how many answers with logprobs fit logprobBytes, at the
+// largest token cap that a teacher has and so many bytes for each entry.
+func (rt *runtime) logprobsAtOnce(entry int) int {
+	most := int64(1)
+	for _, t := range rt.teachers {
+		if t.gives {
+			most = max(most, t.mostTokens())
+		}
+	}
+	return int(max(1, logprobBytes/(most*int64(rt.recipe.Logprobs.Top+1)*int64(entry))))
+}
+
+// mostTokens is the largest token cap that a teacher is asked with.
+func (t *teacher) mostTokens() int64 {
+	most := int64(0)
+	efforts := slices.Collect(maps.Keys(t.spec.ParamsBy.Effort))
+	for _, effort := range append(efforts, recipe.DefaultName) {
+		b, err := t.builder(effort)
+		if err != nil || b.Cap() == 0 {
+			return logprobCap
+		}
+		most = max(most, b.Cap())
+	}
+	return most
 }
 
 // takeLogprobs takes the logprobs of the answer that the task's last candidate
@@ -347,42 +374,19 @@ func (s *seal) writeLogprobs(ctx context.Context, dir string, to *tableWriter[da
 	return to.close()
 }
 
-// logprobCells are the staged rows of each cell.
+// logprobCells are the staged rows in streams that are sorted by task id.
 func (s *seal) logprobCells(ctx context.Context) ([]logprobStream, error) {
-	type object struct {
-		key  string
-		size int64
-	}
-	files := make([]object, len(s.plan.Shards))
-	prefix := workPrefix(s.in.Dataset, s.in.BuildID, stageLogprobs)
-	for at, err := range s.a.Bucket.List(ctx, prefix, "") {
-		if err != nil {
-			return nil, err
-		}
-		number, _, _ := strings.Cut(strings.TrimPrefix(at.Key, prefix), "-")
-		i, err := strconv.Atoi(number)
-		if err == nil && i >= 0 && i < len(files) && files[i].key == "" {
-			files[i] = object{at.Key, at.Size}
-		}
-	}
-	byCell := make([][]int, len(s.plan.Cells))
-	for i, shard := range s.plan.Shards {
-		if files[i].key == "" {
-			return nil, fmt.Errorf("shard %d was refined, but its logprobs under %s are gone", i, prefix)
-		}
-		byCell[shard.Cell] = append(byCell[shard.Cell], i)
+	groups, err := s.sortedFiles(ctx, stageLogprobs)
+	if err != nil {
+		return nil, err
 	}
 	var cells []logprobStream
-	for _, shards := range byCell {
-		if len(shards) == 0 {
-			continue
-		}
-		slices.SortFunc(shards, func(a, b int) int { return s.plan.Shards[a].Seq - s.plan.Shards[b].Seq })
+	for _, files := range groups {
 		cells = append(cells, func(yield func(datasets.LogprobRow, error) bool) {
-			for _, i := range shards {
-				r, err := parquetio.Open[datasets.LogprobRow](objstore.NewReaderAt(ctx, s.a.Bucket, files[i].key, files[i].size), files[i].size)
+			for _, f := range files {
+				r, err := parquetio.Open[datasets.LogprobRow](objstore.NewReaderAt(ctx, s.a.Bucket, f.key, f.size), f.size)
 				if err != nil {
-					yield(datasets.LogprobRow{}, fmt.Errorf("read %s: %w", files[i].key, err))
+					yield(datasets.LogprobRow{}, fmt.Errorf("read %s: %w", f.key, err))
 					return
 				}
 				for row, err := range r.All() {

@@ -175,6 +175,47 @@ func TestLogprobsOfManyCells(t *testing.T) {
 	}
 }
 
+// Shards whose tasks are ordered by what they share are no stream of a cell.
+func TestLogprobsOfGroups(t *testing.T) {
+	server := teacherstest.New(t, spelled)
+	w := newWorld(t)
+	var b strings.Builder
+	for i := range 50 {
+		fmt.Fprintf(&b, `{"question":"q%d","group":"g%d"}`+"\n", i, i%7)
+	}
+	w.file("p.jsonl", b.String())
+	r := w.start(fmt.Sprintf("name: d\nprompts: [{path: p.jsonl, fields: {prompt: question, group: group}}]\nteachers: [{id: t, model: m, base_url: %s, params: {max_tokens: 64}}]\nlogprobs: {top: 1}\n", server.URL)).ask()
+	r.refine()
+	r.seal()
+	table := rows[datasets.LogprobRow](w, "d", datasets.TableLogprobs)
+	if len(table) != 50 || !slices.IsSortedFunc(table, func(a, b datasets.LogprobRow) int { return strings.Compare(a.TaskID, b.TaskID) }) {
+		t.Errorf("%d rows", len(table))
+	}
+}
+
+// Long answers are refined a few at a time, short ones as many as without
+// logprobs.
+func TestLogprobsAreRefinedWithinBounds(t *testing.T) {
+	for _, tc := range []struct {
+		teacher       string
+		top           int
+		lookup, chunk int
+	}{
+		{"params: {max_tokens: 100}", 5, lookupAnswers, refineChunk},
+		{"params: {max_tokens: 30000}", 20, 1, 8},
+		{"params: {max_tokens: 10}, params_by: {effort: {max: {max_tokens: 30000}}}", 20, 1, 8},
+		{"epoch: 1", 20, 1, 8}, // without a cap
+	} {
+		rt, err := newRuntime(parsed(t, fmt.Sprintf("name: d\nprompts: [{path: p.jsonl, efforts: [max]}]\nteachers: [{id: t, model: m, base_url: http://localhost/v1, %s}]\nlogprobs: {top: %d}\n", tc.teacher, tc.top)), &Sources{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l, c := rt.lookupAnswers(), rt.refineChunk(1); l != tc.lookup || c != tc.chunk {
+			t.Errorf("%s: %d raw answers and %d tasks at once, want %d and %d", tc.teacher, l, c, tc.lookup, tc.chunk)
+		}
+	}
+}
+
 func TestLogprobsThatNobodyGives(t *testing.T) {
 	const text = "name: d\nprompts: [{path: p.jsonl}]\nteachers: [{id: k, model: kimi-k3, base_url: \"https://api.moonshot.ai/v1\"}%s]\nlogprobs: {top: 30}\n"
 	_, err := newRuntime(parsed(t, fmt.Sprintf(text, "")), &Sources{})

@@ -1,7 +1,6 @@
 package activities
 
 import (
-	"cmp"
 	"container/heap"
 	"context"
 	"errors"
@@ -9,8 +8,6 @@ import (
 	"iter"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/stillhouse-data/stillhouse/datasets/parquetio"
 )
@@ -44,47 +41,17 @@ func (s *seal) tasks(ctx context.Context, dir string) (iter.Seq2[refinedTask, er
 	return unstaged[refinedTask](mergeRows(streams)), nil
 }
 
-// cells are the refined rows in streams that are sorted by task id: one of each
-// cell, and one of each shard whose tasks are ordered by what they share.
+// cells are the refined rows in streams that are sorted by task id.
 func (s *seal) cells(ctx context.Context) ([]rowStream, error) {
-	type object struct {
-		key  string
-		size int64
-	}
-	files := make([]object, len(s.plan.Shards))
-	prefix := workPrefix(s.in.Dataset, s.in.BuildID, stageRefined)
-	for at, err := range s.a.Bucket.List(ctx, prefix, "") {
-		if err != nil {
-			return nil, err
-		}
-		number, _, _ := strings.Cut(strings.TrimPrefix(at.Key, prefix), "-")
-		i, err := strconv.Atoi(number)
-		// A refinement that ran twice left two files of the same tasks; the
-		// first in order is as good as the other.
-		if err == nil && i >= 0 && i < len(files) && files[i].key == "" {
-			files[i] = object{at.Key, at.Size}
-		}
-	}
-	byCell := make([][]int, len(s.plan.Cells)) // shards that follow each other
-	for i, shard := range s.plan.Shards {
-		if files[i].key == "" {
-			return nil, fmt.Errorf("shard %d was refined, but its file under %s is gone", i, prefix)
-		}
-		if shard.Shared != nil {
-			byCell = append(byCell, []int{i})
-			continue
-		}
-		byCell[shard.Cell] = append(byCell[shard.Cell], i)
+	groups, err := s.sortedFiles(ctx, stageRefined)
+	if err != nil {
+		return nil, err
 	}
 	var cells []rowStream
-	for _, shards := range byCell {
-		if len(shards) == 0 {
-			continue
-		}
-		slices.SortFunc(shards, func(a, b int) int { return cmp.Compare(s.plan.Shards[a].Seq, s.plan.Shards[b].Seq) })
+	for _, files := range groups {
 		cells = append(cells, func(yield func(stagedRow, error) bool) {
-			for _, i := range shards {
-				for row, err := range stagedRows(ctx, s.a.Bucket, files[i].key, files[i].size) {
+			for _, f := range files {
+				for row, err := range stagedRows(ctx, s.a.Bucket, f.key, f.size) {
 					if !yield(row, err) || err != nil {
 						return
 					}

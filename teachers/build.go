@@ -228,6 +228,9 @@ func (b *Builder) Request(p *chat.Prompt, sample int) (*Request, error) {
 	return r, nil
 }
 
+// Cap is the token cap of the requests; 0: none is asked.
+func (b *Builder) Cap() int64 { return b.cap }
+
 func (b *Builder) seedOf(sample int) (int64, bool) {
 	switch {
 	case b.neverSeed:
