@@ -47,7 +47,7 @@ type Client struct {
 	limiter   *Limiter // shared with whoever asks the same model of the same endpoint
 	permits   *permits
 	flights   flights // requests under way
-	share     *share // nil where nobody pays by the hour
+	share     *share  // nil where nobody pays by the hour
 }
 
 // NewClient makes a client for one teacher. Close it.

@@ -179,7 +179,7 @@ func (r *recorded) byAnthropic(ctx context.Context, c *anthropic.Client) (*readi
 
 func readMessage(m *anthropic.Message) *reading {
 	u := m.Usage
-	out := &reading{Finish: string(m.StopReason), Model: string(m.Model), Out: u.OutputTokens, Cached: u.CacheReadInputTokens, Written: u.CacheCreationInputTokens,
+	out := &reading{Finish: string(m.StopReason), Model: m.Model, Out: u.OutputTokens, Cached: u.CacheReadInputTokens, Written: u.CacheCreationInputTokens,
 		Prompt: u.InputTokens + u.CacheReadInputTokens + u.CacheCreationInputTokens}
 	var thoughts []string
 	for _, b := range m.Content {
