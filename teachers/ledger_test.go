@@ -269,3 +269,15 @@ func TestAttemptsAreCounted(t *testing.T) {
 		}
 	})
 }
+
+func BenchmarkFloorTokens(b *testing.B) {
+	for name, text := range map[string]string{"english": "The quick brown fox jumps over the lazy dog. ", "chinese": "机器学习是人工智能的一个重要分支，它研究计算机。"} {
+		text := strings.Repeat(text, 200)
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				FloorTokens(text)
+			}
+		})
+	}
+}

@@ -1,6 +1,9 @@
 package teachers
 
-import "unicode"
+import (
+	"unicode"
+	"unicode/utf8"
+)
 
 // Tokens of a text, guessed from its words. Measured against the vocabularies
 // o200k, cl100k and r50k on English prose, grade-school mathematics, Go,
@@ -47,19 +50,27 @@ const (
 
 var spaceless = []*unicode.RangeTable{unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar}
 
-func classOfChar(r rune) charClass {
-	if r < 128 {
+// asciiClasses are those of the first 128 characters.
+var asciiClasses = func() (classes [128]charClass) {
+	for c := range classes {
 		switch {
-		case r|32 >= 'a' && r|32 <= 'z':
-			return letter
-		case r >= '0' && r <= '9':
-			return digit
-		case r <= ' ':
-			return space
+		case c|32 >= 'a' && c|32 <= 'z':
+			classes[c] = letter
+		case c >= '0' && c <= '9':
+			classes[c] = digit
+		case c > ' ':
+			classes[c] = mark
 		}
-		return mark
 	}
+	return classes
+}()
+
+func classOfChar(r rune) charClass {
 	switch {
+	case r >= 0x4e00 && r <= 0x9fff, r >= 0x3041 && r <= 0x30ff, r >= 0xac00 && r <= 0xd7a3: // most of what the tables below find
+		return ideograph
+	case r >= 0x00c0 && r <= 0x052f && r != 0x00d7 && r != 0x00f7: // Latin, Greek, Cyrillic
+		return otherLetter
 	case unicode.IsSpace(r):
 		return space
 	case unicode.In(r, spaceless...):
@@ -73,36 +84,40 @@ func classOfChar(r rune) charClass {
 func countText(text string) textCount {
 	var c textCount
 	before, run := space, 0
-	for _, r := range text {
-		class := classOfChar(r)
-		if class != before {
-			before, run = class, 0
+	for i := 0; i < len(text); {
+		var class charClass
+		if b := text[i]; b < utf8.RuneSelf {
+			class = asciiClasses[b]
+			i++
+		} else {
+			r, n := utf8.DecodeRuneInString(text[i:])
+			class = classOfChar(r)
+			i += n
 		}
-		run++
-		switch class {
-		case letter:
-			if run == 1 {
+		if class != before {
+			before, run = class, 1
+			switch class {
+			case letter:
 				c.words++
-			}
-			if run > 6 && run%4 == 3 {
-				c.pieces++
-			}
-		case digit:
-			if run%4 == 1 {
+			case digit:
 				c.numbers++
-			}
-		case otherLetter:
-			if run == 1 {
+			case otherLetter:
 				c.others++
-			} else if run%3 == 0 {
-				c.pieces++
-			}
-		case ideograph:
-			c.ideographs++
-		case mark:
-			if run == 1 {
+			case ideograph:
+				c.ideographs++
+			case mark:
 				c.marks++
 			}
+			continue
+		}
+		run++
+		switch {
+		case class == letter && run > 6 && run%4 == 3, class == otherLetter && run%3 == 0:
+			c.pieces++
+		case class == digit && run%4 == 1:
+			c.numbers++
+		case class == ideograph:
+			c.ideographs++
 		}
 	}
 	return c
