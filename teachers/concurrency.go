@@ -8,8 +8,10 @@ const (
 	// declared.
 	MostConcurrency = 512
 	// searchFast is up to where the search doubles; from there it goes up by an
-	// eighth a round trip.
+	// eighth. A step takes a round trip, and searchPace at least: an endpoint
+	// needs time to refuse.
 	searchFast = 64
+	searchPace = 3 * time.Second
 	// kneeHold is how long the concurrency rests just below where the endpoint
 	// refused, the first time; it doubles with every time that it refuses there
 	// again, up to kneeHoldMost.
@@ -17,7 +19,9 @@ const (
 	kneeHoldMost = 10 * time.Minute
 	// calm is how many answers in a row end a storm: what is refused after
 	// them says something new about the endpoint.
-	calm = 16
+	calm = 5
+	// trip is the fewest answers that make a mean time to the first text.
+	trip = 16
 	// Where nothing is declared, the time to the first byte of text tells an
 	// endpoint that queues what it cannot do at once: the search stops where
 	// it is queueFactor times what it was at its best, and queueSlack more.
@@ -36,6 +40,9 @@ type concurrency struct {
 	ceiling  float64
 	declared bool // the ceiling is the recipe's and is where it begins
 
+	goal float64   // of the search's current step
+	next time.Time // when it may take the next
+
 	cutAt time.Time // requests sent before it halve nothing more
 	row   int       // answers since the last refusal
 	knee  float64   // 0: never refused
@@ -47,7 +54,7 @@ type concurrency struct {
 	quiet time.Duration // the shortest mean time to the first text
 	first time.Duration // sum of the current round trip's
 	count int
-	trip  int // answers of this round trip
+	size  int // answers of this round trip
 }
 
 func newConcurrency(declared int) *concurrency {
@@ -106,9 +113,10 @@ func (c *concurrency) succeeded(now time.Time, full bool, first time.Duration) {
 	}
 	step := c.limit // doubles within a round trip
 	switch {
-	case c.knee == 0 && c.limit > searchFast:
-		step = c.limit / 8
 	case c.knee == 0:
+		if step = c.search(now); step == 0 {
+			return
+		}
 	case c.limit < c.knee/2:
 	case c.limit < c.knee:
 		step = max(c.knee/8, 1)
@@ -127,6 +135,21 @@ func (c *concurrency) succeeded(now time.Time, full bool, first time.Duration) {
 		c.until = now.Add(c.hold)
 	}
 	c.limit = grown
+}
+
+// search is the step of a search that was not refused yet; 0: not now.
+func (c *concurrency) search(now time.Time) float64 {
+	if c.limit < c.goal {
+		return c.limit
+	}
+	if now.Before(c.next) {
+		return 0
+	}
+	c.next = now.Add(searchPace)
+	if c.goal = 2 * c.limit; c.limit >= searchFast {
+		c.goal = c.limit * 9 / 8
+	}
+	return c.limit
 }
 
 // claim is how many places this worker has learned to be there for it; 0 where
@@ -155,9 +178,9 @@ func (c *concurrency) queues(now time.Time, first time.Duration) bool {
 	c.first += first
 	c.count++
 	if c.count == 1 {
-		c.trip = max(int(c.limit), calm)
+		c.size = max(int(c.limit), trip)
 	}
-	if c.count < c.trip {
+	if c.count < c.size {
 		return now.Before(c.until) && c.knee > 0 && c.limit >= c.knee
 	}
 	mean := c.first / time.Duration(c.count)

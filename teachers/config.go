@@ -56,7 +56,7 @@ type Limits struct {
 
 // Defaults of Limits.
 const (
-	DefaultConcurrency = 16 // where learning begins
+	DefaultConcurrency = 8 // where learning begins
 	DefaultConnect     = 10 * time.Second
 	DefaultFirstByte   = 2 * time.Minute
 	DefaultIdle        = 5 * time.Minute

@@ -77,11 +77,16 @@ func (g *gate) ran(now time.Time, p *permits) {
 // look finds the limits of the teachers that ask.
 func (g *gate) look(now time.Time) {
 	g.lookAt = now.Add(lookEvery)
-	var d Declared
+	var d, all Declared
+	asking := false
 	for p := range g.members {
+		all = all.lower(p.declared)
 		if now.Sub(p.asked) <= memberIdle || p.inFlight > 0 || p.waiting > 0 {
-			d = d.lower(p.declared)
+			d, asking = d.lower(p.declared), true
 		}
+	}
+	if !asking {
+		d = all // of whoever is about to ask
 	}
 	if d.Concurrency != g.declared.Concurrency {
 		g.places.declare(d.Concurrency)

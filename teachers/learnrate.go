@@ -8,7 +8,7 @@ const (
 	// wait that the endpoint asked for, before its refusal says what a minute
 	// holds.
 	learnAfter = 45 * time.Second
-	// learnShare is taken of what a minute held when the endpoint refused.
+	// learnShare is taken of a learned rate that was refused again.
 	learnShare = 0.98
 	// A learned rate is raised by raiseFirst after raiseEvery without a
 	// refusal, then by twice as much each time; after a raise that was refused
@@ -30,7 +30,7 @@ type learned struct {
 
 // refused notes that the endpoint refused after so much in the last minute.
 func (l *learned) refused(now time.Time, held float64) {
-	to := max(held*learnShare, 1)
+	to := held
 	if l.rate > 0 {
 		to = min(to, l.rate*learnShare)
 	}

@@ -48,7 +48,7 @@ func TestRecord(t *testing.T) {
 	for _, w := range list.Executions {
 		kind := w.Type.Name
 		switch kind {
-		case wire.WorkflowBuild, wire.WorkflowTeacherStream, wire.WorkflowScheduled, wire.WorkflowHandOff:
+		case wire.WorkflowBuild, wire.WorkflowTeacherStream, wire.WorkflowScheduled, wire.WorkflowHandOff, wire.WorkflowLimits:
 		default:
 			continue
 		}

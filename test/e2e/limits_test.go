@@ -134,10 +134,10 @@ func TestLimitsHoldOverAllWorkers(t *testing.T) {
 	}{
 		{name: "requests", sim: []string{"-rpm", "900", "-max-concurrent", "24"}, limits: ", limits: {rpm: 900, concurrency: 24}", asks: 1600, allowed: 900, learning: 15 * time.Second},
 		{name: "tokens", sim: []string{"-tpm", "100000"}, limits: ", limits: {tpm: 100000, concurrency: 64}", asks: 1500, allowed: 100_000, tokens: true, learning: 15 * time.Second},
-		{name: "places", sim: []string{"-max-concurrent", "12", "-ttft", "1s"}, limits: ", limits: {concurrency: 12}", asks: 1200, allowed: 12 * 60 / 1.02, learning: 15 * time.Second},
+		{name: "places", sim: []string{"-max-concurrent", "12", "-ttft", "2s"}, limits: ", limits: {concurrency: 12}", asks: 700, allowed: 12 * 60 / 2, learning: 15 * time.Second},
 		{name: "learned requests", sim: []string{"-rpm", "900"}, asks: 2400, allowed: 900, learning: time.Minute, refused: 0.02},
 		{name: "learned tokens", sim: []string{"-tpm", "100000"}, asks: 2200, allowed: 100_000, tokens: true, learning: time.Minute, refused: 0.02},
-		{name: "learned places", sim: []string{"-max-concurrent", "12", "-ttft", "1s"}, asks: 1800, allowed: 12 * 60 / 1.02, learning: time.Minute, refused: 0.02},
+		{name: "learned places", sim: []string{"-max-concurrent", "12", "-ttft", "2s"}, asks: 1000, allowed: 12 * 60 / 2, learning: time.Minute, refused: 0.02},
 	}
 	f := newFleet(t, 3, "limits")
 	var wg sync.WaitGroup
