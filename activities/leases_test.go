@@ -266,10 +266,9 @@ func TestPauseTakesTheLeaseAway(t *testing.T) {
 	})
 }
 
-func TestOneStormSlowsNoOtherTeacher(t *testing.T) {
+func TestALimiterIsOneModelsAtOneEndpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		desk := &leaseDesk{answer: func(_ int, g *wire.LeaseGrant) error { g.Concurrency = 8; return nil }}
-		l := newLeases(desk, "home-1", time.Now(), slog.New(slog.DiscardHandler))
+		l := newLeases(&leaseDesk{}, "home-1", time.Now(), slog.New(slog.DiscardHandler))
 		x, y := l.limiter("e", "m"), l.limiter("e", "other")
 		if x == y || x != l.limiter("e", "m") || x == l.limiter("f", "m") {
 			t.Error("a limiter is one model's at one endpoint")

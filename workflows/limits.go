@@ -119,11 +119,11 @@ func (a *authority) lease(now time.Time, r wire.LeaseRequest) wire.LeaseGrant {
 		if r.Process < l.Process || r.Process == l.Process && r.Number <= l.Number {
 			return wire.LeaseGrant{Stale: true, Renew: wire.LeaseRenewSoon}
 		}
-		take(now, l, r)
+		a.take(now, l, r)
 	} else if !r.Release {
 		i = len(a.in.Lessees)
 		var l wire.Lessee
-		take(now, &l, r)
+		a.take(now, &l, r)
 		a.in.Lessees = append(a.in.Lessees, l)
 	}
 	if r.Release {

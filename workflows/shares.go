@@ -30,17 +30,19 @@ const (
 // the others time and never the endpoint a request too many.
 
 // take notes a request. What it does not work with it never will.
-func take(now time.Time, l *wire.Lessee, r wire.LeaseRequest) {
+func (a *authority) take(now time.Time, l *wire.Lessee, r wire.LeaseRequest) {
 	switch h := r.Holds; {
 	case h == nil:
 		l.Have = nil
 	case l.Offer != nil && h.Seq == l.Offer.Seq:
 		l.Have = l.Offer
 	case l.Have == nil || h.Seq != l.Have.Seq:
-		// Another authority gave it, whose end nobody noticed.
-		l.Have = &wire.Held{
-			Seq: h.Seq, Concurrency: h.Concurrency, RPM: h.RPM, TPM: h.TPM,
-			Until: now.Add(wire.LeaseTime + wire.LeaseGrace).UnixMilli(),
+		// Another authority gave it, whose end nobody noticed. What it gave to
+		// others is not known until they come or their time is over.
+		until := now.Add(wire.LeaseTime + wire.LeaseGrace).UnixMilli()
+		l.Have = &wire.Held{Seq: h.Seq, Concurrency: h.Concurrency, RPM: h.RPM, TPM: h.TPM, Until: until}
+		if a.in.Careful == 0 {
+			a.in.Careful = until
 		}
 	}
 	l.LeaseRequest, l.Offer, l.Holds = r, nil, nil
@@ -132,6 +134,9 @@ func (a *authority) grant(now time.Time, i int) wire.LeaseGrant {
 			}
 		}
 		given := max(min(shares[i], left), 0)
+		if now.UnixMilli() < a.in.Careful {
+			given = min(given, held(&wire.Lessee{Have: l.Have}))
+		}
 		soon = soon || given < shares[i]
 		for j := range a.in.Lessees {
 			soon = soon || j != i && hungry(&a.in.Lessees[j]) && held(&a.in.Lessees[j]) < shares[j]

@@ -47,6 +47,9 @@ type LimitsInput struct {
 	Lessees []Lessee `json:"lessees,omitempty"`
 	Past    []Past   `json:"past,omitempty"`
 	Learned Declared `json:"learned,omitzero"` // by all workers together
+	// Careful is to when workers may hold what an authority before this one gave
+	// them; milliseconds since 1970.
+	Careful int64 `json:"careful,omitempty"`
 }
 
 // Declared are the limits of a recipe; 0 of anything is none.
