@@ -179,11 +179,12 @@ type search struct {
 	control  []byte
 	hits     []string
 	controls map[string]int // by kind of place
+	visited  map[string]int
 	places   int
 }
 
 func newSearch(t testing.TB, control string, keys ...string) *search {
-	s := &search{t: t, control: []byte(control), needles: map[string]string{}, controls: map[string]int{}}
+	s := &search{t: t, control: []byte(control), needles: map[string]string{}, controls: map[string]int{}, visited: map[string]int{}}
 	for i, key := range keys {
 		name := fmt.Sprintf("key %d", i)
 		s.needles[key] = name
@@ -206,6 +207,7 @@ var zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
 // look searches bytes and what they hold compressed.
 func (s *search) look(kind, place string, data []byte) {
 	s.places++
+	s.visited[kind]++
 	for needle, what := range s.needles {
 		if bytes.Contains(data, []byte(needle)) {
 			s.hits = append(s.hits, fmt.Sprintf("%s (%s): %s", place, kind, what))
@@ -413,8 +415,8 @@ func TestNoKeyIsKept(t *testing.T) {
 	}
 	after.none()
 	t.Logf("%d places were searched, the control word was found in %v", after.places, after.controls)
-	if after.controls["parquet"] == 0 || after.controls["output"] == 0 || len(after.needles) < 20 {
-		t.Errorf("the search does not find what is there: %v", after.controls)
+	if after.controls["parquet"] == 0 || after.controls["output"] == 0 || len(after.needles) < 20 || after.visited["history"] < 50 || after.visited["execution"] < 4 {
+		t.Errorf("the search does not find what is there: %v of %v", after.controls, after.visited)
 	}
 
 	flagged := 0
