@@ -317,3 +317,24 @@ func TestAnswersOfAnotherModel(t *testing.T) {
 		t.Errorf("%+v %+v", b.counts, b.stopped)
 	}
 }
+
+// A preview looks at a few answers: a batch teacher is asked for them online.
+func TestAPreviewDoesNotWaitForABatch(t *testing.T) {
+	online := teacherstest.New(t, answers42)
+	w := newWorld(t)
+	w.file("p.jsonl", sums(20))
+	ref := w.submit(batchRecipe("a", teachers.APIOpenAIBatch, online.URL, ""))
+	full := must[wire.PlanOutput](w, wire.ActivityPlan, ref)
+	if b := full.Teachers[0].Batch; b == nil || b.PollMS != 30_000 {
+		t.Errorf("%+v", full.Teachers[0])
+	}
+	ref.Preview = 3
+	plan := must[wire.PlanOutput](w, wire.ActivityPlan, ref)
+	if plan.Teachers[0].Batch != nil {
+		t.Errorf("%+v", plan.Teachers[0])
+	}
+	out := must[wire.AskOutput](w, wire.ActivityAskShard, wire.AskInput{BuildRef: ref, PlanKey: plan.Key, Teacher: "t"})
+	if out.Counts.New != 3 || online.Stats().Completed != 3 {
+		t.Errorf("%+v", out.Counts)
+	}
+}

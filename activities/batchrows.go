@@ -138,7 +138,7 @@ func (r *batchReading) row(ctx context.Context, row *teachers.BatchRow) error {
 		return nil
 	}
 	answer, perr := teachers.Parse(row.Format, row.Body)
-	if perr == nil && teachers.ModelDrifted(r.job.teacher.spec.Model, answer.Model, nil) {
+	if perr == nil && teachers.ModelDrifted(r.job.teacher.spec.Model, answer.Model, r.job.teacher.aliases()) {
 		return r.strange(ctx, at, row, answer.Model)
 	}
 	if perr != nil {
@@ -392,8 +392,8 @@ func (r *batchReading) stopped() *wire.TeacherFailed {
 		return nil
 	}
 	return &wire.TeacherFailed{Class: teachers.ClassMismatch, Text: bounded(fmt.Sprintf(
-		"model %q answered all %d rows of batch %s, and %q was asked; write model: %s if that is the one you mean",
-		clipped(r.stranger, 100), r.strangers, r.job.st.Batch, r.job.teacher.spec.Model, clipped(r.stranger, 100)))}
+		"model %q answered all %d rows of batch %s, and %q was asked; write model: %s if that is the one you mean, or answers_as: [%s] if it is the same",
+		clipped(r.stranger, 100), r.strangers, r.job.st.Batch, r.job.teacher.spec.Model, clipped(r.stranger, 100), clipped(r.stranger, 100)))}
 }
 
 // keepRow makes one record durable.
