@@ -54,7 +54,8 @@ func watch(l *Limits, cancel context.CancelCauseFunc) *watchdog {
 	w.trace.GotConn = w.connected
 	first := min(l.FirstByte, l.Idle, l.NoProgress, l.Total)
 	w.armed.Store(int64(first))
-	w.timer = time.AfterFunc(first, w.look)
+	w.timer = time.AfterFunc(time.Hour, w.look)
+	w.timer.Reset(first) // only now: look uses w.timer
 	return w
 }
 
