@@ -305,6 +305,10 @@ func (g *gate) close(until time.Time, why string) {
 func (g *gate) refused(now time.Time, t *turn, o outcome) {
 	ofRate := o.reason == reasonRequests || o.reason == reasonTokens
 	if !g.places.refused(t.sent, now, g.inFlight-1, ofRate) {
+		if o.reason == reasonRequests {
+			g.learnedRequests.fewer(now) // it was counted among those that the minute held
+			g.retune(now)
+		}
 		return
 	}
 	if !ofRate {

@@ -25,6 +25,7 @@ type learned struct {
 	step   float64
 	every  time.Duration
 	next   time.Time // when it may be raised
+	at     time.Time // of the last refusal that it learned from
 	raised bool      // since the last refusal
 }
 
@@ -41,7 +42,15 @@ func (l *learned) refused(now time.Time, held float64) {
 		l.every = min(2*l.every, raiseMost)
 	}
 	l.rate, l.step, l.raised = max(to, 1), raiseFirst, false
-	l.next = now.Add(l.every)
+	l.next, l.at = now.Add(l.every), now
+}
+
+// fewer takes one of a minute's requests back: sent with the one that was refused
+// first, it was refused as well.
+func (l *learned) fewer(now time.Time) {
+	if l.rate > 1 && !l.at.IsZero() && now.Sub(l.at) < raiseEvery {
+		l.rate--
+	}
 }
 
 // assign takes a part of what all workers have learned together in place of what
