@@ -160,7 +160,7 @@ func overBudget(r *activities.BuildResult) string {
 	b := r.Budget
 	text := fmt.Sprintf("stopped at the budget: %s asks are missing of teacher %s", grouped(b.MissingAsks), strings.Join(b.Stopped, ", "))
 	if b.MissingUSD > 0 {
-		text += fmt.Sprintf("; about %s more would buy them", dollars(b.MissingUSD))
+		text += fmt.Sprintf("; about $%.2f more would buy them", max(b.MissingUSD, 0.01))
 	}
 	return text + "; run it again with a larger --budget (it counts what is spent already): only what is missing is asked"
 }
