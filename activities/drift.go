@@ -128,10 +128,8 @@ func (a *Activities) planProbes(ctx context.Context, ref wire.BuildRef, rt *runt
 			continue // what is asked anew in this build is new
 		}
 		one := known.Of(t.key())
-		last, ok := time.Time{}, false
-		if one != nil && one.ProbedAt != nil {
-			last, ok = *one.ProbedAt, true
-		} else if last, ok, err = a.oldest(ctx, t, tasks); err != nil {
+		last, ok, err := a.lastProbe(ctx, t, one, tasks)
+		if err != nil {
 			return err
 		}
 		if one != nil && one.Probing != "" || ok && now.Sub(last) >= drift.Every {
@@ -169,6 +167,14 @@ func (a *Activities) planProbes(ctx context.Context, ref wire.BuildRef, rt *runt
 		anew[id] = n
 	}
 	return nil
+}
+
+// lastProbe is when a teacher was probed last, or first answered what probes ask.
+func (a *Activities) lastProbe(ctx context.Context, t *teacher, known *catalog.TeacherEpoch, tasks []datasets.Task) (at time.Time, found bool, err error) {
+	if known != nil && known.ProbedAt != nil {
+		return *known.ProbedAt, true, nil
+	}
+	return a.oldest(ctx, t, tasks)
 }
 
 // oldest is when the oldest of the answers to some tasks was asked for.

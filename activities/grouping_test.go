@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -13,6 +14,7 @@ import (
 	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/internal/chat"
 	"github.com/stillhouse-data/stillhouse/internal/sources"
+	"github.com/stillhouse-data/stillhouse/teachers/teacherstest"
 )
 
 // library is documents with questions about each, in the order of a seed.
@@ -215,5 +217,85 @@ func TestShardsOfOldPlansAreCutAsBefore(t *testing.T) {
 		if got := s.cut(start, 64); got != want {
 			t.Errorf("a batch from %d ends at %d, want %d", start, got, want)
 		}
+	}
+}
+
+// Groups order the asking and nothing else: however the rows lie, the tables are
+// sorted by ids and hold the same bytes.
+func TestGroupsDecideNoByte(t *testing.T) {
+	server := teacherstest.New(t, func(r teacherstest.Request) teacherstest.Reply {
+		return teacherstest.Reply{Content: fmt.Sprintf("%d characters", len(r.Prompt))}
+	})
+	recipe := func(name string) string {
+		return strings.Replace(askRecipe(name, server.URL, ""), "gold: gold", "group: group", 1) +
+			"output: {splits: {train: 0.8, test: 0.2}, seed: 3}\n"
+	}
+	w := newWorld(t)
+	var want []string
+	for seed := range uint64(3) {
+		lines := library(40, 9, seed)
+		for i := range 50 {
+			lines = append(lines, promptRowIn{Question: fmt.Sprint("short ", i)})
+		}
+		rand.New(rand.NewPCG(seed, 9)).Shuffle(len(lines), func(i, j int) { lines[i], lines[j] = lines[j], lines[i] })
+		w.file("p.jsonl", jsonl(lines))
+		name := fmt.Sprint("d", seed)
+		w.build(recipe(name))
+		got := w.digests(name, datasets.TableTrain, datasets.TableTest)
+		if want == nil {
+			want = got
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("rows in order %d: %v, want %v", seed, got, want)
+		}
+		last := ""
+		for _, row := range rows[datasets.Row](w, name, datasets.TableTrain) {
+			if row.TaskID <= last {
+				t.Fatalf("%s comes after %s", row.TaskID, last)
+			}
+			last = row.TaskID
+		}
+	}
+	if s := server.Stats(); s.Completed != 40*9+50 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// Of the questions about one document the first is sent alone, in a build as it
+// is; the first ones of all documents are sent at once.
+func TestTheFirstQuestionOfADocumentGoesAlone(t *testing.T) {
+	const documents = 12
+	var mu sync.Mutex
+	started, read := map[string]int{}, map[string]bool{}
+	early := 0
+	all := make(chan struct{}) // documents are begun
+	server := teacherstest.New(t, func(r teacherstest.Request) teacherstest.Reply {
+		name := document(r.Prompt)
+		mu.Lock()
+		started[name]++
+		if started[name] > 1 && !read[name] {
+			early++
+		}
+		if started[name] == 1 && len(started) == documents {
+			close(all)
+		}
+		mu.Unlock()
+		select {
+		case <-all:
+		case <-r.Done:
+		}
+		mu.Lock()
+		read[name] = true
+		mu.Unlock()
+		return teacherstest.Reply{Content: "yes"}
+	})
+	w := newWorld(t)
+	w.file("p.jsonl", jsonl(library(documents, 5, 5)))
+	r := w.start(strings.Replace(askRecipe("a", server.URL, ", limits: {concurrency: 24}"), ", gold: gold", "", 1)).ask()
+	if c := r.counts["t"]; c.New != documents*5 {
+		t.Fatalf("%+v", c)
+	}
+	if early != 0 {
+		t.Errorf("%d questions were sent before the first of their document was read", early)
 	}
 }

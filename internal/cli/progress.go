@@ -58,6 +58,11 @@ func (v *progressView) show(p *wire.Progress) {
 	if v.quiet {
 		return
 	}
+	for i := range p.Teachers {
+		// Where how many are asked depends on the answers, the plan knows the least.
+		t := &p.Teachers[i]
+		t.Total = max(t.Total, t.Counts.Asks)
+	}
 	now := v.now()
 	v.remember(now, p)
 	switch {
