@@ -121,11 +121,18 @@ func (w *watchdog) nearest() (passing, time.Duration) {
 const limitTotal = "total"
 
 func (w *watchdog) look() {
-	first, wait := w.nearest()
-	if wait <= 0 {
-		w.cancel(&limitError{limit: first.name, after: first.after, final: first.name == limitTotal})
-		return
+	for {
+		first, wait := w.nearest()
+		if wait <= 0 {
+			w.cancel(&limitError{limit: first.name, after: first.after, final: first.name == limitTotal})
+			return
+		}
+		w.armed.Store(first.at)
+		w.timer.Reset(wait)
+		// A phase that was entered meanwhile saw the time before, and did not
+		// set the timer to an earlier one.
+		if now, _ := w.nearest(); now.at >= first.at {
+			return
+		}
 	}
-	w.armed.Store(first.at)
-	w.timer.Reset(wait)
 }
