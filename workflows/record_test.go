@@ -20,7 +20,8 @@ import (
 	"github.com/stillhouse-data/stillhouse/internal/wire"
 )
 
-// TestRecord writes the histories of every workflow that ended in the home of
+// TestRecord writes the histories of every workflow that ended, and of budgets,
+// which do not end, in the home of
 // STILLHOUSE_HOME, where stillhouse serve runs, to testdata/replay. RECORD_AS
 // names them, such as v0.1.
 //
@@ -40,7 +41,7 @@ func TestRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	list, err := c.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Query: "ExecutionStatus != 'Running'", PageSize: 100})
+	list, err := c.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Query: "ExecutionStatus != 'Running' OR WorkflowType = 'Budget'", PageSize: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +49,7 @@ func TestRecord(t *testing.T) {
 	for _, w := range list.Executions {
 		kind := w.Type.Name
 		switch kind {
-		case wire.WorkflowBuild, wire.WorkflowTeacherStream, wire.WorkflowScheduled, wire.WorkflowHandOff, wire.WorkflowLimits:
+		case wire.WorkflowBuild, wire.WorkflowTeacherStream, wire.WorkflowScheduled, wire.WorkflowHandOff, wire.WorkflowLimits, wire.WorkflowBudget:
 		default:
 			continue
 		}
