@@ -27,7 +27,8 @@ type Message struct {
 	ReasoningContent *string `json:"reasoning_content,omitempty" parquet:"reasoning_content,optional,zstd"`
 	ReasoningKind    *string `json:"reasoning_kind,omitempty" parquet:"reasoning_kind,optional,dict"`
 	// ReasoningSignature is the vendor's proof that the reasoning is its own,
-	// without which it takes none back in a later request. It is in no table.
+	// without which it takes none back in a later request. It is in no table
+	// and in no prompt's id.
 	ReasoningSignature *string    `json:"reasoning_signature,omitempty" parquet:"-"`
 	ToolCalls          []ToolCall `json:"tool_calls,omitempty" parquet:"tool_calls,list"`
 	ToolCallID         *string    `json:"tool_call_id,omitempty" parquet:"tool_call_id,optional"`
