@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -164,7 +165,8 @@ func (r *batchReading) again(ctx context.Context, at int, row *teachers.BatchRow
 }
 
 func asTeacherError(err error) *teachers.Error {
-	if e, ok := err.(*teachers.Error); ok {
+	var e *teachers.Error
+	if errors.As(err, &e) {
 		return e
 	}
 	return &teachers.Error{Class: teachers.ClassMalformed, Excerpt: err.Error()}

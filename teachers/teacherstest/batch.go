@@ -2,8 +2,10 @@ package teacherstest
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -209,6 +211,8 @@ type batchError struct {
 
 func (e *batchError) Error() string { return e.message }
 
+var errNoRow = errors.New("it is no POST to the batch's endpoint")
+
 // raw is a body that is no JSON object of the API.
 type raw []byte
 
@@ -245,8 +249,7 @@ func (s *BatchServer) handler(op string, do func(http.ResponseWriter, *http.Requ
 		var refused *batchError
 		switch {
 		case err != nil:
-			refused, _ = err.(*batchError)
-			if refused == nil {
+			if !errors.As(err, &refused) {
 				refused = &batchError{http.StatusBadRequest, err.Error()}
 			}
 			writeError(w, Reply{Status: refused.status, Message: refused.message, Type: "invalid_request_error"})
@@ -295,7 +298,7 @@ func (s *BatchServer) upload(_ http.ResponseWriter, r *http.Request) (any, error
 	if err := r.ParseMultipartForm(512 << 20); err != nil {
 		return nil, err
 	}
-	defer r.MultipartForm.RemoveAll()
+	defer func() { _ = r.MultipartForm.RemoveAll() }() // temporary files
 	headers := r.MultipartForm.File["file"]
 	if r.FormValue("purpose") != "batch" || len(headers) != 1 {
 		return nil, fmt.Errorf("want purpose=batch and one file")
@@ -382,7 +385,7 @@ func (s *BatchServer) submitOpenAI(_ http.ResponseWriter, r *http.Request) (any,
 	for line := range strings.Lines(string(f.data)) {
 		var row batchRow
 		if err := json.Unmarshal([]byte(line), &row); err != nil || row.Method != "POST" || row.URL != in.Endpoint {
-			return nil, fmt.Errorf("bad row %q: %v", line, err)
+			return nil, fmt.Errorf("bad row %q (%w)", line, cmp.Or(err, errNoRow))
 		}
 		j.rows = append(j.rows, row)
 	}
