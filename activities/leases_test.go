@@ -96,7 +96,7 @@ func (c *leasedClient) RoundTrip(r *http.Request) (*http.Response, error) {
 	c.in++
 	c.peak = max(c.peak, c.in)
 	c.mu.Unlock()
-	time.Sleep(c.took) // the endpoint thinks; synctest's clock
+	<-time.After(c.took) // the endpoint thinks, on synctest's clock
 	c.mu.Lock()
 	c.in--
 	c.mu.Unlock()
@@ -210,7 +210,7 @@ func TestLeaseTimeCountsFromTheRequest(t *testing.T) {
 			if n > 0 {
 				return errors.New("lost")
 			}
-			time.Sleep(9 * time.Second)
+			<-time.After(9 * time.Second)
 			return nil
 		}
 		c := newLeasedClient(t, desk)
