@@ -159,6 +159,7 @@ func TestJudgeFindsWhatIsBroken(t *testing.T) {
 		{"no package comment", "datasets/merge/a.go", "package merge\n", "has no package comment"},
 		{"long file", "datasets/merge/a.go", src() + strings.Repeat("\n", maxLines), "split it by idea"},
 		{"sleeping test", "datasets/merge/a_test.go", doc + "package merge\nimport clock \"time\"\nfunc f() { clock.Sleep(1) }\n", "calls time.Sleep"},
+		{"sleep in a bubble", "datasets/merge/a_test.go", doc + "package merge\nimport (\n\"testing/synctest\"\n\"time\"\n)\nfunc f() { synctest.Wait(); time.Sleep(1) }\n", ""},
 		{"sleep that is none", "datasets/merge/a_test.go", doc + "package merge\ntype t struct{}\nfunc (t) Sleep() {}\nfunc f(time t) { time.Sleep() }\n", ""},
 		{"ignored folder", "bin/a.go", src("C"), ""},
 		{"test data", "datasets/testdata/a.go", src("C"), ""},

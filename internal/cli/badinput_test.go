@@ -137,7 +137,7 @@ func badRecipes() []badInput {
 		{name: "splits that do not add up", files: badly(recorded, "teachers:", "output: {splits: {train: 0.7, test: 0.1}}\nteachers:"), say: []string{"r.yaml:5:", "output.splits"}},
 		{name: "a condition that is none", files: badly(recorded, "teachers:", "check: [{verifier: exact, when: 'domain = \"x\"'}]\nteachers:"), say: []string{"r.yaml:5:41: check[0].when: is no expression", "write it such as"}},
 		{name: "a token cap that is none", files: badly(asking, "model: m", "model: m\n    params: {max_tokens: many}"), say: []string{"r.yaml:9:13: teachers[0].params", "max_tokens", "not a positive number of tokens"}},
-		{name: "a token cap given twice", files: badly(asking, "model: m", "model: m\n    params: {max_tokens: 10, max_completion_tokens: 20}"), say: []string{"r.yaml:9:13: teachers[0].params", "keep one of them"}},
+		{name: "a token cap given twice", files: badly(asking, "model: m", "model: m\n    params: {max_tokens: 10, max_completion_tokens: 20}"), say: []string{"r.yaml:9:13: teachers[0].params", "keep one of max_tokens and max_completion_tokens"}},
 		{name: "an unset key variable", files: badly(asking, "name: bad", "name: unset"), args: "build r.yaml", say: []string{"r.yaml:9:18: teachers[0].api_key_env: variable TEACHER_KEY is not set", "export TEACHER_KEY=…"}},
 		{name: "a key in the recipe", files: badly(asking, "api_key_env: TEACHER_KEY", "api_key: "+canary), say: []string{"r.yaml:9:5: teachers[0].api_key: a key must not be written into a recipe", "api_key_env: NAME"}},
 		{name: "a key for its name", files: badly(asking, "TEACHER_KEY", canary), say: []string{"r.yaml:9:18:", "never the key"}},

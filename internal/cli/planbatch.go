@@ -86,7 +86,15 @@ func (p *planReport) printWays(w io.Writer) {
 		}
 		fmt.Fprintf(w, "\n%s: online %s in about %s, in batch %s within %s; the recipe asks %s (the other is api: %s)", printable(t.ID),
 			online, shortDuration(time.Duration(t.Ways.OnlineTimeS*float64(time.Second))),
-			batch, shortDuration(time.Duration(t.Ways.BatchTimeS*float64(time.Second))),
+			batch, window(time.Duration(t.Ways.BatchTimeS*float64(time.Second))),
 			map[string]string{usesOnline: "online", usesBatch: "in batch"}[t.Ways.Uses], t.Ways.other)
 	}
+}
+
+// window is a batch's time limit as vendors write it: 24h.
+func window(d time.Duration) string {
+	if d%time.Hour == 0 {
+		return fmt.Sprintf("%dh", d/time.Hour)
+	}
+	return shortDuration(d)
 }
