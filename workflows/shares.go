@@ -157,8 +157,11 @@ func (a *authority) grant(now time.Time, i int) wire.LeaseGrant {
 	}
 	l.Offer = h
 	renew := wire.LeaseRenew
-	if soon {
+	switch {
+	case soon:
 		renew = wire.LeaseRenewSoon
+	case len(a.in.Lessees) > 1:
+		renew = wire.LeaseRenewShared
 	}
 	h.RPM, h.TPM = cents(h.RPM), cents(h.TPM)
 	return wire.LeaseGrant{Seq: h.Seq, Concurrency: h.Concurrency, RPM: h.RPM, TPM: h.TPM, Renew: renew, Learned: a.learned(now, i)}

@@ -20,10 +20,12 @@ const (
 	// more: so whatever their clocks say, the worker's is over first.
 	LeaseTime  = 30 * time.Second
 	LeaseGrace = 2 * time.Second
-	// LeaseRenew is how often a lease is renewed, and LeaseRenewSoon how often
-	// while workers come and go.
-	LeaseRenew     = 10 * time.Second
-	LeaseRenewSoon = time.Second
+	// LeaseRenew is how often a lease is renewed by a worker that is alone,
+	// LeaseRenewShared by those that share an endpoint, so that what one does not
+	// use is soon another's, and LeaseRenewSoon while workers come and go.
+	LeaseRenew       = 10 * time.Second
+	LeaseRenewShared = 4 * time.Second
+	LeaseRenewSoon   = time.Second
 	// MaxLessees is the most workers that share an endpoint: what an authority
 	// hands to its continuation is one small payload.
 	MaxLessees = 50
