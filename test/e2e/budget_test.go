@@ -210,7 +210,9 @@ func TestBudgetOfAMonth(t *testing.T) {
 	s := startBudgetSim(t)
 	h := newHouse(t)
 	server := h.start("serve")
-	eventually(t, time.Minute, "the services are up", func() bool { return h.start("status").wait(commandLimit) != 2 || strings.Contains(server.stderr(), "Temporal") })
+	eventually(t, time.Minute, "the services are up", func() bool {
+		return h.start("status").wait(commandLimit) != 2 || strings.Contains(server.stderr(), "Temporal")
+	})
 	first := budgetRecipe(t, s, "monthly", "budget: {usd: 5, month: 0.30}", 1000, 4, "one")
 	second := budgetRecipe(t, s, "monthly", "budget: {usd: 5, month: 0.30}", 1000, 4, "two")
 	a := h.start("build", first, "--yes", "--json")
