@@ -252,7 +252,7 @@ func (l *lessee) request() (r wire.LeaseRequest, idle bool) {
 	users := l.users
 	l.mu.Unlock()
 	r = wire.LeaseRequest{
-		Holds: l.held(), InFlight: d.InFlight, Declared: wire.Declared(d.Declared), Learned: wire.Declared(d.Learned), Base: l.base,
+		Holds: l.held(), InFlight: d.InFlight, Declared: wire.Declared(d.Declared), Learned: wire.Declared(d.Learned), Base: l.base, Minute: wire.Declared(d.Minute),
 	}
 	if users > 0 || d.Waiting > 0 {
 		r.Hungry, r.RPM, r.TPM = d.Waiting > 0, d.RPM, d.TPM

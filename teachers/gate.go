@@ -336,8 +336,9 @@ func (g *gate) demand(now time.Time) Demand {
 	return Demand{
 		Learned:  g.learned(),
 		InFlight: g.inFlight, Waiting: len(g.queue), Declared: g.declared,
-		RPM: g.sent.since(now, demandOver) * 60 / demandOver,
-		TPM: g.used.since(now, demandOver) * 60 / demandOver,
+		Minute: Declared{RPM: g.sent.sum(now), TPM: g.used.sum(now)},
+		RPM:    g.sent.since(now, demandOver) * 60 / demandOver,
+		TPM:    g.used.since(now, demandOver) * 60 / demandOver,
 	}
 }
 

@@ -66,6 +66,8 @@ type Demand struct {
 	Waiting  int
 	// RPM and TPM are what it has used in the last seconds, as of a minute.
 	RPM, TPM float64
+	// Minute is what it has used in the last minute.
+	Minute Declared
 	// Declared are the strictest limits of the teachers that ask; 0 is none.
 	Declared Declared
 	// Learned is what refusals taught it; 0 is nothing.

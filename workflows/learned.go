@@ -19,8 +19,8 @@ func (a *authority) learned(now time.Time, i int) wire.Declared {
 	l := &a.in.Lessees[i]
 	said, all := l.Learned, &a.in.Learned
 	all.Concurrency = together(all.Concurrency, l.Base.Concurrency, said.Concurrency)
-	all.RPM = together(all.RPM, l.Base.RPM, said.RPM)
-	all.TPM = together(all.TPM, l.Base.TPM, said.TPM)
+	all.RPM = a.rate(i, all.RPM, func(l *wire.Lessee) rates { return rates{l.Learned.RPM, l.Base.RPM, l.Minute.RPM, &l.Counted.RPM} })
+	all.TPM = a.rate(i, all.TPM, func(l *wire.Lessee) rates { return rates{l.Learned.TPM, l.Base.TPM, l.Minute.TPM, &l.Counted.TPM} })
 
 	var part wire.Declared
 	if n := all.Concurrency; n > 0 && a.taught(i, func(l *wire.Lessee) (bool, bool) { return l.Learned.Concurrency > 0, l.InFlight > 0 }) {
@@ -50,6 +50,35 @@ func (a *authority) taught(i int, of func(*wire.Lessee) (learned, uses bool)) bo
 		}
 	}
 	return true
+}
+
+// rates are what is known of one rate of a worker.
+type rates struct {
+	said, base, minute float64
+	counted            *float64
+}
+
+// rate is what all have learned of a rate, after the i-th worker said what it
+// has. The first that is refused tells of the end of a minute which others have
+// used too, also those that had nothing more to send when it came.
+func (a *authority) rate(i int, all float64, of func(*wire.Lessee) rates) float64 {
+	r := of(&a.in.Lessees[i])
+	if r.said == 0 {
+		return all
+	}
+	if r.base == 0 {
+		r.base = *r.counted
+	}
+	*r.counted = 0
+	first := all == 0
+	all = together(all, r.base, r.said)
+	for j := range a.in.Lessees {
+		if o := of(&a.in.Lessees[j]); first && j != i && o.said == 0 {
+			*o.counted = o.minute
+			all += o.minute
+		}
+	}
+	return all
 }
 
 // together is what all have learned, after a worker said what it has: it grows

@@ -69,7 +69,7 @@ type authority struct {
 func (a *authority) carry() wire.LimitsInput {
 	for i := range a.in.Lessees {
 		l := &a.in.Lessees[i]
-		l.Holds, l.RPM, l.TPM, l.Learned, l.Base = nil, 0, 0, wire.Declared{}, wire.Declared{}
+		l.Holds, l.RPM, l.TPM, l.Learned, l.Base, l.Minute = nil, 0, 0, wire.Declared{}, wire.Declared{}, wire.Declared{}
 	}
 	return a.in
 }
@@ -83,7 +83,7 @@ func (a *authority) over() bool {
 // check refuses what is no request of a worker.
 func (a *authority) check(r wire.LeaseRequest) error {
 	numbers := []float64{r.RPM, r.TPM, r.Declared.RPM, r.Declared.TPM, float64(r.Declared.Concurrency), float64(r.InFlight),
-		float64(r.Learned.Concurrency), r.Learned.RPM, r.Learned.TPM, float64(r.Base.Concurrency), r.Base.RPM, r.Base.TPM}
+		r.Minute.RPM, r.Minute.TPM, float64(r.Learned.Concurrency), r.Learned.RPM, r.Learned.TPM, float64(r.Base.Concurrency), r.Base.RPM, r.Base.TPM}
 	if h := r.Holds; h != nil {
 		numbers = append(numbers, float64(max(h.Concurrency, 0)), max(h.RPM, 0), max(h.TPM, 0))
 	}

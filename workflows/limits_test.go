@@ -259,6 +259,27 @@ func TestWhatIsLearnedIsShared(t *testing.T) {
 	require.InDelta(t, 12, a.in.Learned.Concurrency, 1)
 }
 
+// A minute that ends in a refusal held also what workers sent that were not
+// refused, whether they are later or not.
+func TestLearnedRateCountsThoseThatWereNotRefused(t *testing.T) {
+	a := &authority{}
+	ask := func(name string, number int64, said, base, minute, used float64) wire.LeaseGrant {
+		return a.lease(start.Add(time.Duration(number)*time.Second), wire.LeaseRequest{
+			Worker: name, Process: 1, Number: number, Hungry: used > 0, RPM: used,
+			Learned: wire.Declared{RPM: said}, Base: wire.Declared{RPM: base}, Minute: wire.Declared{RPM: minute},
+		})
+	}
+	ask("x", 1, 0, 0, 290, 1740)
+	ask("y", 2, 0, 0, 310, 1860)
+	ask("z", 3, 0, 0, 300, 0) // has nothing more to send
+	ask("x", 4, 300, 0, 300, 0)
+	require.Equal(t, 910.0, a.in.Learned.RPM)
+	ask("y", 5, 315, 0, 315, 0)
+	require.Equal(t, 915.0, a.in.Learned.RPM)
+	ask("x", 6, 309, 300, 0, 0) // it was raised
+	require.Equal(t, 924.0, a.in.Learned.RPM)
+}
+
 // TestSumsNeverPassTheLimits plays workers that come, go, die, restart, lose
 // answers, and an authority that hands over to its continuation.
 func TestSumsNeverPassTheLimits(t *testing.T) {

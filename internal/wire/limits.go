@@ -80,6 +80,7 @@ type LeaseRequest struct {
 	// is what of it the authority knows: what it said last, or was told since.
 	Learned Declared `json:"y,omitzero"`
 	Base    Declared `json:"b,omitzero"`
+	Minute  Declared `json:"u,omitzero"`  // used in the last minute
 	Release bool     `json:"x,omitempty"` // it needs none any more
 }
 
@@ -104,6 +105,9 @@ type Lessee struct {
 	// Paced is to when it counts among those that use the rate; milliseconds
 	// since 1970.
 	Paced int64 `json:"e,omitempty"`
+	// Counted is what of its use is in what all have learned, though it was never
+	// refused itself.
+	Counted Declared `json:"m,omitzero"`
 }
 
 // Held is a slice that a worker may be using.
