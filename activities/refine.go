@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,7 +26,11 @@ const (
 	refineCandidates = 256
 	// lookupAnswers is how many raw answers are in memory at once. They are
 	// much larger than what is read from them.
-	lookupAnswers = 32
+	lookupAnswers = answers.AtOnce
+	// Where answers are short, more are read and refined at once: the store
+	// keeps them side by side by their hashes, and unpacks many to read one.
+	lookupMost  = 512
+	lookupBytes = 1 << 20
 )
 
 // beatShards is how many shards are refined between two signs of life.
@@ -91,12 +96,19 @@ func (a *Activities) refineShard(ctx context.Context, in wire.RefineInput) (*wir
 		return nil, err
 	}
 	defer logprobs.discard()
-	look := a.historyAsOf(time.Now())
-	for chunk := range slices.Chunk(tasks, rt.refineChunk(len(tasks[0].Route)*plan.Samples)) {
-		refined, err := rt.refine(ctx, look, in.Started, chunk)
+	pace := pace{rt: rt, each: len(tasks[0].Route) * plan.Samples}
+	look := pace.measured(a.historyAsOf(time.Now()))
+	for len(tasks) > 0 {
+		chunk := tasks[:min(pace.tasks(), len(tasks))]
+		refined, err := rt.refine(ctx, look, pace.step(), in.Started, chunk)
+		if errors.Is(err, answers.ErrLarge) && !pace.long {
+			pace.long = true
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
+		tasks = tasks[len(chunk):]
 		for i := range refined {
 			tally(&counts, &refined[i])
 		}
@@ -141,6 +153,44 @@ func tally(counts *wire.RefineCounts, t *refinedTask) {
 	}
 }
 
+// A pace is how many answers and tasks are in memory at once: more where the
+// last ones were short, and few for good once some turned out to be long.
+type pace struct {
+	rt   *runtime
+	each int // answers of a task
+
+	answers, bytes int  // of what was looked up
+	long           bool // some were too large for more than the fewest
+}
+
+// step is how many answers are looked up at once.
+func (p *pace) step() int {
+	least := p.rt.lookupAnswers()
+	if p.long || p.bytes == 0 || p.rt.recipe.Logprobs != nil {
+		return least
+	}
+	return max(least, min(lookupMost, lookupBytes/(p.bytes/p.answers+1)))
+}
+
+// tasks is how many tasks are refined at once.
+func (p *pace) tasks() int {
+	return max(p.rt.refineChunk(p.each), p.step()/max(1, p.each))
+}
+
+// measured is look, and notes how large the answers are.
+func (p *pace) measured(look history) history {
+	return func(ctx context.Context, asks []answers.Ask) ([]answers.History, error) {
+		found, err := look(ctx, asks)
+		for i := range found {
+			if r := found[i].Record; r != nil {
+				p.answers++
+				p.bytes += len(r.Raw)
+			}
+		}
+		return found, err
+	}
+}
+
 // A history finds all that was paid for some asks.
 type history func(ctx context.Context, asks []answers.Ask) ([]answers.History, error)
 
@@ -152,8 +202,8 @@ func (a *Activities) historyAsOf(then time.Time) history {
 }
 
 // refine makes, judges and merges the candidates of some tasks of one cell.
-// What was bought since the given time is fresh.
-func (rt *runtime) refine(ctx context.Context, look history, since time.Time, tasks []datasets.Task) ([]refinedTask, error) {
+// What was bought since the given time is fresh; step answers are read at once.
+func (rt *runtime) refine(ctx context.Context, look history, step int, since time.Time, tasks []datasets.Task) ([]refinedTask, error) {
 	out := make([]refinedTask, len(tasks))
 	for i := range tasks {
 		out[i] = refinedTask{Task: tasks[i], Status: datasets.StatusUnanswered}
@@ -163,7 +213,7 @@ func (rt *runtime) refine(ctx context.Context, look history, since time.Time, ta
 		if t == nil {
 			return nil, invalidRecipe("teacher %s is not in the recipe", id)
 		}
-		if err := rt.sampled(ctx, look, t, since, out); err != nil {
+		if err := rt.sampled(ctx, look, step, t, since, out); err != nil {
 			return nil, err
 		}
 	}

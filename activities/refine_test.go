@@ -9,7 +9,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/stillhouse-data/stillhouse/datasets"
+	"github.com/stillhouse-data/stillhouse/internal/answers"
 	"github.com/stillhouse-data/stillhouse/internal/chat"
+	"github.com/stillhouse-data/stillhouse/internal/recipe"
 	"github.com/stillhouse-data/stillhouse/internal/wire"
 	"github.com/stillhouse-data/stillhouse/teachers"
 	"github.com/stillhouse-data/stillhouse/teachers/teacherstest"
@@ -288,7 +290,7 @@ func TestRefineInPieces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := rt.refine(context.Background(), w.a.historyAsOf(time.Now()), r.started, tasks)
+	all, err := rt.refine(context.Background(), w.a.historyAsOf(time.Now()), lookupAnswers, r.started, tasks)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,5 +304,54 @@ func TestRefineInPieces(t *testing.T) {
 				t.Fatalf("candidate %d of %s: %+v", i, task.Task.Prompt.LastUser(), c)
 			}
 		}
+	}
+}
+
+// Short answers are read many at once; long ones a few, for good once some were
+// too large for more.
+func TestPaceOfRefining(t *testing.T) {
+	rt := &runtime{recipe: &recipe.Recipe{}}
+	size := 0
+	p := pace{rt: rt, each: 2}
+	look := p.measured(func(_ context.Context, asks []answers.Ask) ([]answers.History, error) {
+		out := make([]answers.History, len(asks))
+		for i := range out[1:] {
+			out[i+1].Record = &answers.Record{Raw: make([]byte, size)}
+		}
+		return out, nil
+	})
+	if p.step() != lookupAnswers || p.tasks() != refineChunk {
+		t.Errorf("at first %d answers of %d tasks", p.step(), p.tasks())
+	}
+	for bytes, want := range map[int]int{10: lookupMost, 8 << 10: 127, 1 << 20: lookupAnswers} {
+		p.answers, p.bytes, size = 0, 0, bytes
+		if _, err := look(t.Context(), make([]answers.Ask, 30)); err != nil {
+			t.Fatal(err)
+		}
+		if p.step() != want || p.tasks() != max(refineChunk, want/2) {
+			t.Errorf("%d bytes: %d answers of %d tasks, want %d", bytes, p.step(), p.tasks(), want)
+		}
+	}
+	p.answers, p.bytes, p.long = 29, 290, true
+	if p.step() != lookupAnswers {
+		t.Errorf("after too much: %d", p.step())
+	}
+}
+
+// Short and long answers beside each other are all refined.
+func TestRefineOfShortAndLongAnswers(t *testing.T) {
+	server := teacherstest.New(t, func(r teacherstest.Request) teacherstest.Reply {
+		long := 0
+		if r.Seed != nil && *r.Seed >= 20 {
+			long = 12_000
+		}
+		return teacherstest.Reply{Content: r.Prompt + strings.Repeat(" and so on", long)}
+	})
+	w := newWorld(t)
+	w.file("p.jsonl", sums(60))
+	r := w.start(askRecipe("a", server.URL, ", limits: {concurrency: 64}") + "ask: {samples: 24}\n").ask()
+	counts := r.refine()
+	if counts.Candidates != 60*24 || counts.Accepted != 60*24 {
+		t.Errorf("%+v", counts)
 	}
 }

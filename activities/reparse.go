@@ -246,7 +246,7 @@ func (w *reparsing) refine(ctx context.Context, window []promptTask) ([]refinedT
 				for n, i := range chunk {
 					tasks[n] = window[i].Task
 				}
-				refined, err := w.rt.refine(ctx, look, w.started, tasks)
+				refined, err := w.rt.refine(ctx, look, w.rt.lookupAnswers(), w.started, tasks)
 				if err != nil {
 					return err
 				}

@@ -197,14 +197,14 @@ func (w *walker) walk(ctx context.Context, list []*sampler) error {
 
 // sampled appends the candidates of one teacher to tasks: the samples that each
 // has, and of those beyond the least only what was asked.
-func (rt *runtime) sampled(ctx context.Context, look history, t *teacher, since time.Time, out []refinedTask) error {
+func (rt *runtime) sampled(ctx context.Context, look history, step int, t *teacher, since time.Time, out []refinedTask) error {
 	rule := samplingOf(rt.recipe)
 	list := make([]*sampler, len(out))
 	read := map[*sampler][]*refinedTask{}
 	for i := range out {
 		list[i] = &sampler{task: &out[i].Task}
 	}
-	w := walker{t: t, rule: rule, step: rt.lookupAnswers(), look: look}
+	w := walker{t: t, rule: rule, step: step, look: look}
 	w.found = func(s *sampler, i int, h *answers.History) (outcome, error) {
 		one := &refinedTask{Task: *s.task}
 		if err := rt.addCandidate(one, t, &s.asks[i], h, since); err != nil {

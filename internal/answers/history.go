@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -25,7 +26,7 @@ type History struct {
 
 // History returns everything that is kept for each ask, of what was committed
 // before since. Like the records of a lookup they are shared and must not be
-// changed.
+// changed. More than [AtOnce] asks may be refused with [ErrLarge].
 func (r *Reader) History(ctx context.Context, since time.Time, asks []Ask) ([]History, error) {
 	var out []History
 	err := r.whileStale(func() error {
@@ -94,7 +95,12 @@ func (r *Reader) histories(ctx context.Context, asks []Ask, all [][]hit) ([]Hist
 			flat, flatAsks = append(flat, *h), append(flatAsks, asks[i])
 		}
 	}
-	records, err := r.fetch(ctx, flatAsks, flat)
+	var room *atomic.Int64
+	if len(asks) > AtOnce {
+		room = new(atomic.Int64)
+		room.Store(r.tune.fetchBytes)
+	}
+	records, err := r.fetch(ctx, flatAsks, flat, room)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package answers
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -200,7 +201,7 @@ func TestFirstFormatsStillRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	read, err := file.read([]int64{0, 1, 2})
+	read, err := file.read([]int64{0, 1, 2}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,5 +227,33 @@ func TestFirstFormatsStillRead(t *testing.T) {
 	frame, err := appendFrame(nil, journalled[0])
 	if err != nil || !bytes.Equal(frame, wholeFrame(piece)) {
 		t.Errorf("the first record is written differently now (%v)", err)
+	}
+}
+
+// Many large answers are refused at once, and read by a few.
+func TestHistoryOfManyLargeAnswersIsRefused(t *testing.T) {
+	s := opened(t, memBucket(), t.TempDir(), func(tune *tuning) { tune.fetchBytes, tune.recentBytes = 100<<10, 0 })
+	var asks []Ask
+	for i := range AtOnce + 8 {
+		r := answerTo(askFor(endpointA, i, 0), "stop", strings.Repeat(string(rune('a'+i%26)), 8<<10))
+		if err := s.Append(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		asks = append(asks, r.Ask)
+	}
+	if err := s.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.History(t.Context(), time.Now(), asks); !errors.Is(err, ErrLarge) {
+		t.Errorf("more than fits is no ErrLarge: %v", err)
+	}
+	found, err := s.History(t.Context(), time.Now(), asks[:AtOnce])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range found {
+		if r := found[i].Record; r == nil || len(r.Raw) != 8<<10 || r.Raw[0] != byte('a'+i%26) {
+			t.Errorf("ask %d: %+v", i, r)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -21,6 +22,13 @@ const (
 	staleAttempts = 3
 	readsAtOnce   = 8
 )
+
+// AtOnce is how many asks' history is returned however large it is.
+const AtOnce = 32
+
+// ErrLarge ends a look at the history of more than AtOnce asks whose answers are
+// too much to be in memory at once: look at fewer.
+var ErrLarge = errors.New("the answers are too large to be read at once")
 
 // A Reader looks answers up and writes nothing to the store. It is safe for
 // concurrent use. Its memory does not grow with the number of answers.
@@ -98,7 +106,7 @@ func (r *Reader) Lookup(ctx context.Context, asks []Ask) ([]*Record, error) {
 		if err != nil {
 			return err
 		}
-		records, err = r.fetch(ctx, asks, hits)
+		records, err = r.fetch(ctx, asks, hits, nil)
 		return err
 	})
 	if err != nil {
@@ -296,8 +304,9 @@ func (s *search) one(file *keyFile, id rangeID, ref segmentRef, i int) error {
 	})
 }
 
-// fetch reads the records that were found.
-func (r *Reader) fetch(ctx context.Context, asks []Ask, hits []hit) ([]*Record, error) {
+// fetch reads the records that were found. room, where it is not nil, is how many
+// bytes of raw answers may be read.
+func (r *Reader) fetch(ctx context.Context, asks []Ask, hits []hit, room *atomic.Int64) ([]*Record, error) {
 	records := make([]*Record, len(hits))
 	bySegment := make(map[string][]int)
 	for i := range hits {
@@ -312,7 +321,7 @@ func (r *Reader) fetch(ctx context.Context, asks []Ask, hits []hit) ([]*Record, 
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(readsAtOnce)
 	for _, which := range bySegment {
-		group.Go(func() error { return r.fetchFrom(ctx, asks, hits, which, records) })
+		group.Go(func() error { return r.fetchFrom(ctx, asks, hits, which, records, room) })
 	}
 	if err := group.Wait(); err != nil {
 		return nil, err
@@ -321,7 +330,7 @@ func (r *Reader) fetch(ctx context.Context, asks []Ask, hits []hit) ([]*Record, 
 }
 
 // fetchFrom reads the records of some hits, all in one segment.
-func (r *Reader) fetchFrom(ctx context.Context, asks []Ask, hits []hit, which []int, records []*Record) error {
+func (r *Reader) fetchFrom(ctx context.Context, asks []Ask, hits []hit, which []int, records []*Record, room *atomic.Int64) error {
 	slices.SortFunc(which, func(a, b int) int { return int(hits[a].row - hits[b].row) })
 	id, ref := hits[which[0]].id, hits[which[0]].ref
 	segment, release, err := r.cache.segment(ctx, id, ref)
@@ -336,7 +345,10 @@ func (r *Reader) fetchFrom(ctx context.Context, asks []Ask, hits []hit, which []
 	for n, i := range which {
 		numbers[n] = hits[i].row
 	}
-	rows, err := segment.read(numbers)
+	rows, err := segment.read(numbers, room)
+	if errors.Is(err, ErrLarge) {
+		return err
+	}
 	if err != nil {
 		r.cache.drop(ref.Name)
 		return &damagedError{id.segment(ref.Name), err}

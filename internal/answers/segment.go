@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/parquet-go/parquet-go"
@@ -299,7 +300,9 @@ func checkColumns(got *parquet.Schema) error {
 func (s *segmentFile) rows() int64 { return s.starts[len(s.starts)-1] }
 
 // read returns the rows with the given numbers, which must be ascending.
-func (s *segmentFile) read(numbers []int64) (rows []segmentRow, err error) {
+// room, where it is not nil, is how many bytes of raw answers may be read; what
+// is beyond it is an ErrLarge.
+func (s *segmentFile) read(numbers []int64, room *atomic.Int64) (rows []segmentRow, err error) {
 	rows = make([]segmentRow, len(numbers))
 	group := 0
 	for i := 0; i < len(numbers); {
@@ -313,7 +316,7 @@ func (s *segmentFile) read(numbers []int64) (rows []segmentRow, err error) {
 		for end < len(numbers) && numbers[end] < s.starts[group+1] {
 			end++
 		}
-		if err := s.readGroup(group, numbers[i:end], rows[i:end]); err != nil {
+		if err := s.readGroup(group, numbers[i:end], rows[i:end], room); err != nil {
 			return nil, err
 		}
 		i = end
@@ -323,7 +326,7 @@ func (s *segmentFile) read(numbers []int64) (rows []segmentRow, err error) {
 
 // readGroup reads rows of one group, column by column: from each the page that
 // holds the row, and of it one value.
-func (s *segmentFile) readGroup(group int, numbers []int64, rows []segmentRow) (err error) {
+func (s *segmentFile) readGroup(group int, numbers []int64, rows []segmentRow, room *atomic.Int64) (err error) {
 	chunks := s.groups[group].ColumnChunks()
 	chunks = chunks[:min(len(chunks), segmentColumns)]
 	values := make(parquet.Row, len(rows)*segmentColumns) // row by row
@@ -334,7 +337,7 @@ func (s *segmentFile) readGroup(group int, numbers []int64, rows []segmentRow) (
 			}
 			continue
 		}
-		if err := readColumn(chunks[c], c, numbers, s.starts[group], values, segmentColumns); err != nil {
+		if err := readColumn(chunks[c], c, numbers, s.starts[group], values, segmentColumns, room); err != nil {
 			return fmt.Errorf("column %d: %w", c, err)
 		}
 	}
@@ -361,7 +364,7 @@ func allNull(chunk parquet.ColumnChunk) bool {
 	return true
 }
 
-func readColumn(chunk parquet.ColumnChunk, column int, numbers []int64, first int64, values parquet.Row, stride int) (err error) {
+func readColumn(chunk parquet.ColumnChunk, column int, numbers []int64, first int64, values parquet.Row, stride int, room *atomic.Int64) (err error) {
 	pages := chunk.Pages()
 	defer func() { err = errors.Join(err, pages.Close()) }()
 	for i := 0; i < len(numbers); {
@@ -379,7 +382,11 @@ func readColumn(chunk parquet.ColumnChunk, column int, numbers []int64, first in
 			end++
 		}
 		for ; i < end && err == nil; i++ {
-			err = readValue(page, numbers[i]-first-from, &values[i*stride+column])
+			to := &values[i*stride+column]
+			if err = readValue(page, numbers[i]-first-from, to); err == nil && room != nil && to.Kind() == parquet.ByteArray &&
+				room.Add(-int64(len(to.ByteArray()))) < 0 {
+				err = ErrLarge
+			}
 		}
 		parquet.Release(page)
 		if err != nil {

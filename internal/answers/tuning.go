@@ -24,6 +24,7 @@ type tuning struct {
 	patience     time.Duration // with an index write, much shorter than grace
 	remoteBytes  int64         // key files of larger segments are made without fetching all of the segment
 	recentBytes  int64         // records kept in memory
+	fetchBytes   int64         // of one lookup's records; see ErrLarge
 	cacheBytes   int64         // files kept on disk
 	openKeys     int64         // open key files
 	filterBytes  int64         // filters of open key files, in memory
@@ -38,6 +39,6 @@ func defaults() tuning {
 		batchBytes: 64 << 20, batchRows: 100_000,
 		closeRows: 1 << 20, smallBytes: 64 << 20, smallMost: 16, mergeBytes: 256 << 20,
 		grace: time.Hour, patience: 20 * time.Minute, remoteBytes: 8 << 20,
-		recentBytes: 32 << 20, cacheBytes: 20 << 30, openKeys: 512, filterBytes: 32 << 20, openSegments: 64,
+		recentBytes: 32 << 20, fetchBytes: 8 << 20, cacheBytes: 20 << 30, openKeys: 512, filterBytes: 32 << 20, openSegments: 64,
 	}
 }
