@@ -57,7 +57,7 @@ func (s *Store) commitRounds(ctx context.Context) {
 		s.pause(ctx, time.Until(rest))
 		began := time.Now()
 		s.runRound(ctx)
-		rest = time.Now().Add(min(s.tune.restTimes*time.Since(began), s.tune.restMost))
+		rest = time.Now().Add(min(time.Duration(s.tune.restTimes*time.Since(began).Nanoseconds()), s.tune.restMost))
 	}
 }
 

@@ -11,7 +11,7 @@ type tuning struct {
 	spillBytes int64         // records waiting for the index beyond this are read back from the journal
 	flushBytes int64         // waiting records that start a commit by themselves
 	flushAge   time.Duration // and how long any may wait
-	restTimes  time.Duration // a commit rests this many times what the last one took,
+	restTimes  int64         // a commit rests this many times what the last one took,
 	restMost   time.Duration // at most this long
 	batchBytes int64         // raw bytes that one commit or import turns into segments at a time
 	batchRows  int           // and records
