@@ -449,13 +449,10 @@ func (u *messageUsage) details(value []byte) {
 
 func (u *messageUsage) most(to *int64, value []byte) {
 	if n, ok := wholeNumber(value); ok && n > *to {
-		*to = min(n, maxTokens)
+		*to = min(n, maxCount)
 		u.sent = true
 	}
 }
-
-// maxTokens bounds one count, so that sums of hostile ones do not overflow.
-const maxTokens = 1 << 50
 
 func (u *messageUsage) result() *chat.Usage {
 	if !u.sent {

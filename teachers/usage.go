@@ -52,7 +52,7 @@ func (t *usageTally) details(value []byte) {
 
 func (t *usageTally) most(to *int64, value []byte) {
 	if n, ok := wholeNumber(value); ok && n > *to {
-		*to = n
+		*to = min(n, maxCount)
 		t.sent = true
 	}
 }

@@ -116,5 +116,6 @@ func headerCount(headers map[string]string, name string) int64 {
 	return n
 }
 
-// maxCount bounds a token count that is believed.
-const maxCount = 1 << 40
+// maxCount bounds a token count: no context is near it, and neither the counts of
+// hostile answers nor what they cost add up to more than an int64 holds.
+const maxCount = 1 << 32
