@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -185,6 +186,9 @@ func (b *BatchClient) Uploads() bool { return b.form.uploads() }
 // [BatchClient.Find] it.
 func (b *BatchClient) Create(ctx context.Context, o *BatchOrder) (*Batch, error) {
 	batch, err := b.form.create(ctx, b, o)
+	if err == nil {
+		err = b.check(batch)
+	}
 	if err != nil {
 		return nil, b.failed(err)
 	}
@@ -196,6 +200,9 @@ func (b *BatchClient) Create(ctx context.Context, o *BatchOrder) (*Batch, error)
 // as many rows; whose they are shows in their results.
 func (b *BatchClient) Find(ctx context.Context, o *BatchOrder, since time.Time) (sure, maybe []*Batch, err error) {
 	sure, maybe, e := b.form.find(ctx, b, o, since)
+	if e == nil {
+		e = b.check(slices.Concat(sure, maybe)...)
+	}
 	if e != nil {
 		return nil, nil, b.failed(e)
 	}
@@ -205,6 +212,9 @@ func (b *BatchClient) Find(ctx context.Context, o *BatchOrder, since time.Time) 
 // Status asks how a batch stands.
 func (b *BatchClient) Status(ctx context.Context, id string) (*Batch, error) {
 	batch, err := b.form.status(ctx, b, id)
+	if err == nil {
+		err = b.check(batch)
+	}
 	if err != nil {
 		return nil, b.failed(err)
 	}

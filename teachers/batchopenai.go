@@ -84,6 +84,9 @@ func (b *BatchClient) Upload(ctx context.Context, o *BatchOrder) (string, error)
 	if got.ID == "" {
 		return "", b.failed(&Error{Class: ClassMalformed, Excerpt: "the upload of the request file brought no file id"})
 	}
+	if err := b.checkID("file", got.ID, b.secrets()); err != nil {
+		return "", b.failed(err)
+	}
 	return got.ID, nil
 }
 
@@ -111,7 +114,7 @@ func (b *BatchClient) FindUpload(ctx context.Context, o *BatchOrder) (string, er
 			return "", b.failed(err)
 		}
 		for _, f := range page.Data {
-			if f.Filename == o.FileName() && f.Bytes == o.Size && f.ID != "" {
+			if f.Filename == o.FileName() && f.Bytes == o.Size && b.checkID("file", f.ID, b.secrets()) == nil {
 				return f.ID, nil
 			}
 		}

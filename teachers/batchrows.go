@@ -45,15 +45,13 @@ const maxRowOverhead = 1 << 20
 // cut is ErrCutLine, after all rows before it. An error of each ends reading.
 func (b *BatchClient) Read(r io.Reader, each func(*BatchRow) error) error {
 	_, format := b.client.dialect.formats()
-	key, _ := b.client.key() // without one there is none to hide
-	secrets := b.client.hidden(key)
+	secrets := b.secrets()
 	return readBatch(b.form, format, r, b.client.limits.MaxBytes+maxRowOverhead, func(row *BatchRow) error {
+		secrets.cleanRow(row)
 		if row.Failure != nil {
 			row.Failure.Excerpt = secrets.excerpt(row.Failure.Excerpt)
 			row.Failure.Teacher = b.client.config.name()
 		}
-		row.Body = secrets.answer(row.Body)
-		row.Raw = secrets.answer(row.Raw)
 		return each(row)
 	})
 }
