@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhouse-data/stillhouse/internal/answers"
 	"github.com/stillhouse-data/stillhouse/internal/batches"
 	"github.com/stillhouse-data/stillhouse/internal/objstore"
 	"github.com/stillhouse-data/stillhouse/internal/wire"
@@ -295,7 +296,7 @@ func TestAnswersOfAnotherModel(t *testing.T) {
 		w := newWorld(t)
 		w.file("p.jsonl", sums(5))
 		b := w.startBatches(batchRecipe("a", api, server.URL, "")).all(3)
-		if b.stopped == nil || b.stopped.Class != teachers.ClassMismatch || !strings.Contains(b.stopped.Text, "write model: someone-else") || server.Stats().Submitted != 1 {
+		if b.stopped == nil || b.stopped.Class != teachers.ClassMismatch || !strings.Contains(b.stopped.Text, `write model: "someone-else" if`) || server.Stats().Submitted != 1 {
 			t.Errorf("%+v", b.stopped)
 		}
 		for _, c := range b.candidates() {
@@ -336,5 +337,45 @@ func TestAPreviewDoesNotWaitForABatch(t *testing.T) {
 	out := must[wire.AskOutput](w, wire.ActivityAskShard, wire.AskInput{BuildRef: ref, PlanKey: plan.Key, Teacher: "t"})
 	if out.Counts.New != 3 || online.Stats().Completed != 3 {
 		t.Errorf("%+v", out.Counts)
+	}
+}
+
+// What an older parser could not read and today's can is read, and not asked
+// again in a batch.
+func TestBatchesDoNotAskForWhatCanBeReadNow(t *testing.T) {
+	server := teacherstest.NewBatch(t, answers42, teacherstest.BatchOptions{})
+	w := newWorld(t)
+	w.file("p.jsonl", sums(3))
+	b := w.startBatches(batchRecipe("a", teachers.APIOpenAIBatch, server.URL, ""))
+	rt, plan, err := w.a.planned(context.Background(), b.ref, b.plan.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tasks, err := w.a.tasks(context.Background(), plan, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asks, err := rt.teachers["t"].asks(&tasks[0], 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec := &answers.Record{
+		Ask: asks[0].ask, Teacher: "t", Model: "m", Format: teachers.FormatOpenAIJSON, Status: 200,
+		Raw:     []byte(`{"model":"m","choices":[{"message":{"content":"read now"},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":2}}`),
+		Started: time.Now(), Latency: time.Second, Attempts: 1, ErrorClass: teachers.ClassMalformed, ErrorText: "an older parser",
+	}
+	if err := w.a.Answers.Append(context.Background(), rec); err != nil {
+		t.Fatal(err)
+	}
+	b.all(2)
+	if s := server.Stats(); s.Rows != 2 || b.counts.Reused != 1 || b.counts.New != 2 {
+		t.Errorf("%+v %+v", s, b.counts)
+	}
+	contents := map[string]int{}
+	for _, c := range b.candidates() {
+		contents[c.Content()]++
+	}
+	if contents["read now"] != 1 || contents["42"] != 2 {
+		t.Errorf("%v", contents)
 	}
 }

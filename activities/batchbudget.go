@@ -112,6 +112,8 @@ func (row *batchRow) charge() int64 {
 		return min(row.cost, row.ask.Most)
 	case row.answered, row.kept:
 		return row.ask.Most
+	case row.failure != nil && !notRun(row.failure) && teachers.MayBeBilled(row.failure.Status, true):
+		return row.ask.Most
 	}
 	return 0
 }

@@ -128,3 +128,29 @@ func TestABatchThatABudgetHasNoRoomFor(t *testing.T) {
 		t.Errorf("%+v", c.stopped)
 	}
 }
+
+// A row that a completed batch's files do not mention may have been charged:
+// the budget counts the most that it can have cost, as the ledger counts it as
+// billable.
+func TestABudgetCountsRowsThatMayBeCharged(t *testing.T) {
+	server := teacherstest.NewBatch(t, answers42, teacherstest.BatchOptions{
+		Results: func(_ teacherstest.BatchJob, errors bool, lines []string) []string {
+			if errors || len(lines) < 4 {
+				return lines
+			}
+			return lines[:len(lines)-2]
+		},
+	})
+	w := newWorld(t)
+	d := w.withBudgets()
+	w.file("p.jsonl", sums(10))
+	b := w.startBatches(batchRecipe("a", teachers.APIOpenAIBatch, server.URL, "") + "ask: {budget: {usd: 1}}\n")
+	p := b.prepare(false)
+	b.round(p)
+	w.givesBack()
+	line := d.book.Lines()[0]
+	// Eight answers cost about 4 each; a row can cost more than 64.
+	if b.counts.New != 8 || line.Spent < b.counts.CostMicros+2*64 || line.Held != 0 {
+		t.Errorf("%+v of the budget, %+v", line, b.counts)
+	}
+}

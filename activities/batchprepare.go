@@ -257,7 +257,7 @@ func (p *preparation) add(ctx context.Context, asks []asked) error {
 	for i := range asks {
 		keys[i] = asks[i].ask
 	}
-	known, err := p.a.Answers.Answered(ctx, keys)
+	known, err := p.a.answered(ctx, keys)
 	if err == nil {
 		err = p.a.answeredBefore(ctx, p.teacher, asks, known)
 	}

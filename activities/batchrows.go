@@ -3,6 +3,7 @@ package activities
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,6 +26,9 @@ const (
 	heldBytes = 16 << 20
 	// refusedBytes bounds the evidence of rows that did not belong.
 	refusedBytes = 8 << 20
+	// mostSeen bounds how many of them are known again when their file is read
+	// again: a file of results may hold any number of lines.
+	mostSeen = 1 << 16
 )
 
 // unsentLedger marks a request that never left.
@@ -50,7 +54,7 @@ type batchReading struct {
 	refused   bytes.Buffer
 	strangers int64           // rows of another model
 	stranger  string          // which
-	seen      map[string]bool // rows that were refused already: a file may be read again
+	seen      map[[16]byte]bool // rows that were refused already: a file may be read again
 }
 
 type batchRow struct {
@@ -76,7 +80,7 @@ func (j *batchJob) reading(ctx context.Context, b *teachers.Batch) (*batchReadin
 		return nil, err
 	}
 	r := &batchReading{
-		job: j, batch: b, at: map[string]int{}, asks: map[string]bool{}, ledger: ledger, started: j.st.Submitted, seen: map[string]bool{},
+		job: j, batch: b, at: map[string]int{}, asks: map[string]bool{}, ledger: ledger, started: j.st.Submitted, seen: map[[16]byte]bool{},
 	}
 	if j.st.BuildID != j.in.BuildID {
 		// An earlier build submitted it, which has no result that its cost could
@@ -204,12 +208,18 @@ func (r *batchReading) strange(ctx context.Context, at int, row *teachers.BatchR
 
 // refuse keeps a row that is no answer to any ask of the batch.
 func (r *batchReading) refuse(row *teachers.BatchRow, why string) {
-	mark := row.CustomID + "\x00" + why + "\x00" + string(row.Raw[:min(len(row.Raw), 4096)])
+	sum := sha256.Sum256(append([]byte(why+"\x00"), row.Raw...))
+	mark := [16]byte(sum[:16])
 	if r.seen[mark] {
 		return
 	}
-	r.seen[mark] = true
+	if len(r.seen) < mostSeen {
+		r.seen[mark] = true
+	}
 	r.outcome.Refused++
+	if r.refused.Len() >= refusedBytes {
+		return
+	}
 	line, err := json.Marshal(map[string]any{"line": row.Line, "custom_id": clipped(row.CustomID, 200), "why": why, "row": strings.ToValidUTF8(string(row.Raw), "\uFFFD")})
 	if err == nil && r.refused.Len()+len(line) < refusedBytes {
 		r.refused.Write(append(line, '\n'))
@@ -343,6 +353,7 @@ func (r *batchReading) rest(ctx context.Context) error {
 		if e == nil {
 			r.outcome.Missing++
 			e = r.missing()
+			row.failure = e
 		}
 		r.outcome.Failed++
 		if row.kept {
@@ -394,7 +405,7 @@ func (r *batchReading) stopped() *wire.TeacherFailed {
 		return nil
 	}
 	return &wire.TeacherFailed{Class: teachers.ClassMismatch, Text: bounded(fmt.Sprintf(
-		"model %q answered all %d rows of batch %s, and %q was asked; write model: %s if that is the one you mean, or answers_as: [%s] if it is the same",
+		"model %q answered all %d rows of batch %s, and %q was asked; write model: %q if that is the one you mean, or answers_as: [%q] if it is the same",
 		clipped(r.stranger, 100), r.strangers, r.job.st.Batch, r.job.teacher.spec.Model, clipped(r.stranger, 100), clipped(r.stranger, 100)))}
 }
 

@@ -222,7 +222,7 @@ func (w *walker) older(ctx context.Context, asks []*asked, found []answers.Histo
 // answeredBefore marks the asks that an earlier epoch answers, unless the build
 // asks them anew.
 func (a *Activities) answeredBefore(ctx context.Context, t *teacher, asks []asked, known []bool) error {
-	return answeredBefore(ctx, a.Answers.Answered, t, asks, known)
+	return answeredBefore(ctx, a.answered, t, asks, known)
 }
 
 func answeredBefore(ctx context.Context, answered func(context.Context, []answers.Ask) ([]bool, error), t *teacher, asks []asked, known []bool) error {

@@ -1,8 +1,10 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/datasets/verify"
@@ -71,7 +73,12 @@ type modelCall struct {
 func (c *calls) ask(ctx context.Context, list []modelCall) ([]*teachers.Answer, []string, error) {
 	asks := make([]asked, len(list))
 	keys := make([]answers.Ask, len(list))
+	_, limited := Limits(c.rt.recipe, c.ref.BudgetMicros)
 	for i, one := range list {
+		if limited && !c.bounded(one.request) {
+			return nil, nil, invalidRecipe("teacher %s has no token cap where it judges, so what a call can cost has no bound and the budget cannot be kept; add max_completion_tokens (or max_tokens, where the endpoint calls it so) to its params, or build without a budget",
+				c.teacher.spec.ID)
+		}
 		keys[i] = answers.Identify(answers.Identity{
 			Endpoint: c.teacher.endpoint, Epoch: c.teacher.spec.Epoch, Body: one.request.Body, CapField: one.request.CapField, Cap: one.request.Cap,
 			Headers: one.request.AnswerHeaders, Images: one.request.Images, Sample: one.request.Sample,
@@ -91,7 +98,10 @@ func (c *calls) ask(ctx context.Context, list []modelCall) ([]*teachers.Answer, 
 		switch {
 		case rec == nil:
 			why[i] = "the teacher was not asked"
-		case !rec.Complete:
+			if stop := w.health.stop(); stop != nil {
+				why[i] += ": " + cmp.Or(stop.Text, stop.Class)
+			}
+		case !served(&answers.History{Record: rec}):
 			why[i] = "the call failed: " + rec.ErrorClass
 		default:
 			if out[i], err = parse(rec); err != nil {
@@ -100,6 +110,12 @@ func (c *calls) ask(ctx context.Context, list []modelCall) ([]*teachers.Answer, 
 		}
 	}
 	return out, why, nil
+}
+
+// bounded tells whether it is known what a call can cost at most: scoring
+// endpoints write nothing.
+func (c *calls) bounded(r *teachers.Request) bool {
+	return c.teacher.price == nil || r.Cap > 0 || slices.Contains(teachers.Scorers(), c.teacher.config.API)
 }
 
 // unique are the asks without repeats: two questions may be one and the same.
