@@ -52,8 +52,8 @@ type batchReading struct {
 	held      []heldRow
 	heldBytes int
 	refused   bytes.Buffer
-	strangers int64           // rows of another model
-	stranger  string          // which
+	strangers int64             // rows of another model
+	stranger  string            // which
 	seen      map[[16]byte]bool // rows that were refused already: a file may be read again
 }
 
@@ -208,8 +208,10 @@ func (r *batchReading) strange(ctx context.Context, at int, row *teachers.BatchR
 
 // refuse keeps a row that is no answer to any ask of the batch.
 func (r *batchReading) refuse(row *teachers.BatchRow, why string) {
-	sum := sha256.Sum256(append([]byte(why+"\x00"), row.Raw...))
-	mark := [16]byte(sum[:16])
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%s\n", why)
+	_, _ = sum.Write(row.Raw) // a hash takes everything
+	mark := [16]byte(sum.Sum(nil))
 	if r.seen[mark] {
 		return
 	}

@@ -200,6 +200,10 @@ func (j *batchJob) unknownAfter() time.Duration {
 // names none.
 func (j *batchJob) busy() time.Duration { return j.teacher.spec.Batch.Settle / 2 }
 
+// mostBusy bounds the wait that an endpoint can ask for: a build must not stand
+// still for as long as a header says.
+const mostBusy = time.Hour
+
 // unknown waits until the endpoint must have done with a submission whose
 // answer was lost.
 func (j *batchJob) unknown() *wire.BatchSubmitOutput {
@@ -283,7 +287,7 @@ func (j *batchJob) refused(ctx context.Context, err error) (*wire.BatchSubmitOut
 	case e.StopsTeacher() || e.Class == teachers.ClassBadRequest || e.Class == teachers.ClassContextOverflow:
 		return &wire.BatchSubmitOutput{Stopped: &wire.TeacherFailed{Class: e.Class, Text: bounded(e.Error())}}, nil
 	case e.Class == teachers.ClassRateLimited || e.Class == teachers.ClassOverloaded:
-		return &wire.BatchSubmitOutput{WaitMS: max(e.RetryAfter, j.busy()).Milliseconds(), Why: briefly(e)}, nil
+		return &wire.BatchSubmitOutput{WaitMS: min(max(e.RetryAfter, j.busy()), mostBusy).Milliseconds(), Why: briefly(e)}, nil
 	}
 	return nil, err // tried again by the activity's own policy
 }
