@@ -30,6 +30,7 @@ const (
 // own window of batches, so that a slow or blocked teacher holds up nobody.
 func TeacherStream(ctx workflow.Context, in wire.StreamInput) error {
 	s := &stream{in: in, report: in.Report, next: in.Next, window: in.Teacher.Window, paused: in.Paused, stopped: in.Stopped}
+	s.cancelBatches = in.CancelBatches
 	if in.Concurrency > 0 {
 		s.window = in.Concurrency
 	}
@@ -245,13 +246,25 @@ func (s *stream) awaitCancelled(ctx workflow.Context, err error) error {
 }
 
 func (s *stream) continueAsNew(ctx workflow.Context) error {
-	in := s.in
-	in.Next, in.Report, in.Paused, in.Stopped, in.Teacher.Window = s.next, s.report, s.paused, s.stopped, s.window
 	s.tell(ctx)
 	if err := s.told(ctx); err != nil {
 		return s.finish(ctx, err)
 	}
+	if err := s.heard(ctx); err != nil {
+		return s.finish(ctx, err)
+	}
+	in := s.in
+	in.Next, in.Report, in.Paused, in.Stopped, in.Teacher.Window = s.next, s.report, s.paused, s.stopped, s.window
+	in.CancelBatches = s.cancelBatches
 	return workflow.NewContinueAsNewError(ctx, wire.WorkflowTeacherStream, in)
+}
+
+// heard lets the listener take all that has come: the next run knows nothing of
+// it otherwise. What is begun now has its turn after the listener.
+func (s *stream) heard(ctx workflow.Context) error {
+	turn := false
+	workflow.Go(ctx, func(workflow.Context) { turn = true })
+	return workflow.Await(ctx, func() bool { return turn })
 }
 
 // finish tells the Build how the stream ended, also when it was cancelled.

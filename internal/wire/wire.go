@@ -201,6 +201,8 @@ type StreamInput struct {
 	Stopped     *TeacherFailed `json:"stopped,omitempty"`
 	// Carry is how a batch stream stands.
 	Carry *BatchCarry `json:"carry,omitempty"`
+	// CancelBatches: whoever cancels the stream wants its batches cancelled too.
+	CancelBatches bool `json:"cancel_batches,omitempty"`
 }
 
 // AskCounts counts asks and what they cost. Its keys are short because a build
