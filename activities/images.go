@@ -28,6 +28,8 @@ const (
 	imagesAtOnce = 16
 	// maxImageIndex bounds the list of a build's images: about two million.
 	maxImageIndex = 512 << 20
+	// maxImageRef bounds a path or an address: what servers take of one.
+	maxImageRef = 8 << 10
 )
 
 // An Images is what the image references of a recipe's prompt files mean: found
@@ -204,6 +206,9 @@ func (im *Images) Image(ctx context.Context, f sources.File, ref sources.ImageRe
 		}
 		return imageOf(i), int64(len(i.Data)), im.keep(ctx, i)
 	}
+	if len(ref.Text) > maxImageRef {
+		return chat.Image{}, 0, images.NewFault(ref.Text, "is longer than any path or address that is read")
+	}
 	key, e := keyOfImage(f, ref.Text)
 	im.mu.Lock()
 	known := im.entries[key]
@@ -290,7 +295,7 @@ func (im *Images) find(ctx context.Context, f sources.File, ref string) (*images
 		return im.fetcher.Fetch(ctx, ref)
 	}
 	if f.Path == "" {
-		return nil, &images.Fault{Ref: ref, Reason: "is a path in a prompt file that lies in a store; name images there by https address or data URI"}
+		return nil, images.NewFault(ref, "is a path in a prompt file that lies in a store; name images there by https address or data URI")
 	}
 	folder, err := im.folder(filepath.Dir(f.Path))
 	if err != nil {

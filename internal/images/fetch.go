@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -137,9 +138,9 @@ func (f *Fetcher) once(ctx context.Context, ref string, u *url.URL) (i *Image, a
 	defer response.Body.Close()
 	switch {
 	case response.StatusCode == http.StatusTooManyRequests || response.StatusCode >= 500:
-		return nil, true, fmt.Errorf("fetch image %s: the server answers %s; try again later", shown(ref), response.Status)
+		return nil, true, fmt.Errorf("fetch image %s: the server answers %s; try again later", shown(ref), status(response))
 	case response.StatusCode != http.StatusOK:
-		return nil, false, fault(ref, "the server answers %s", strings.ToValidUTF8(response.Status, "\uFFFD"))
+		return nil, false, fault(ref, "the server answers %s", status(response))
 	case response.ContentLength > MaxBytes:
 		return nil, false, tooLarge(ref)
 	}
@@ -149,6 +150,11 @@ func (f *Fetcher) once(ctx context.Context, ref string, u *url.URL) (i *Image, a
 		return nil, true, f.failed(ctx, ref, err)
 	}
 	return i, false, err
+}
+
+// status is a response's status in our words: the server's own are its own choice.
+func status(r *http.Response) string {
+	return strings.TrimSpace(strconv.Itoa(r.StatusCode) + " " + http.StatusText(r.StatusCode))
 }
 
 // failed tells an address that is not asked from a network that fails.
@@ -178,9 +184,15 @@ var notPublic = prefixes(
 	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
 	"192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24",
 	"203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
+	"168.63.129.16/32", // of Azure's hosts: a public address that is everybody's own machine
 	"::/96", "::ffff:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "2002::/16",
 	"3fff::/20", "5f00::/16", "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8",
 )
+
+// globalUnicast is all of IPv6 that is given to machines of the public internet.
+var globalUnicast = netip.MustParsePrefix("2000::/3")
+
+const privateHost = "its host is a private or local address, which prompts may not name"
 
 func prefixes(list ...string) []netip.Prefix {
 	out := make([]netip.Prefix, len(list))
@@ -193,9 +205,12 @@ func prefixes(list ...string) []netip.Prefix {
 // public refuses every address that is not one of the public internet.
 func public(at netip.Addr) error {
 	at = at.Unmap().WithZone("")
+	if at.Is6() && !globalUnicast.Contains(at) {
+		return &refused{privateHost}
+	}
 	for _, p := range notPublic {
 		if p.Contains(at) {
-			return &refused{"its host is a private or local address, which prompts may not name"}
+			return &refused{privateHost}
 		}
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // A Folder is the folder of a prompt file, out of which no reference leads: not
@@ -45,11 +46,18 @@ func (f *Folder) Read(ref string) (*Image, error) {
 	if !info.Mode().IsRegular() { // opening a pipe would wait for its writer
 		return nil, fault(ref, "is no plain file")
 	}
-	file, err := f.root.Open(path)
+	// What was looked at may have been changed for a pipe meanwhile.
+	file, err := f.root.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, f.failed(ref, err)
 	}
 	defer file.Close()
+	if info, err = file.Stat(); err != nil {
+		return nil, f.failed(ref, err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fault(ref, "is no plain file")
+	}
 	i, err := readAll(ref, file)
 	if err != nil {
 		return nil, f.failed(ref, err)

@@ -84,6 +84,9 @@ func Of(ref string, data []byte) (*Image, error) {
 	return &Image{Data: data, MediaType: kind, Digest: hex.EncodeToString(sum[:])}, nil
 }
 
+// NewFault is a fault of a reference as the data has it.
+func NewFault(ref, reason string) *Fault { return fault(ref, "%s", reason) }
+
 func tooLarge(ref string) *Fault {
 	return fault(ref, "it is larger than %d MiB; make it smaller", MaxBytes>>20)
 }

@@ -1,11 +1,14 @@
 package images
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -146,6 +149,7 @@ func TestPublicAddresses(t *testing.T) {
 		"0.0.0.0", "10.1.2.3", "100.64.0.1", "127.0.0.1", "127.9.9.9", "169.254.169.254", "172.16.0.1", "172.31.255.255", "192.168.1.1",
 		"192.0.0.1", "198.18.0.1", "224.0.0.1", "255.255.255.255", "::", "::1", "::ffff:10.0.0.1", "::ffff:127.0.0.1", "::7f00:1", "64:ff9b::a00:1",
 		"fc00::1", "fd12::1", "fe80::1", "fe80::1%eth0", "ff02::1", "2001:db8::1", "2002:0a00:0001::1", "fec0::1",
+		"::ffff:0:10.0.0.1", "1::1", "4000::1", "168.63.129.16", "::ffff:168.63.129.16", "100.100.100.200", "192.0.0.192",
 	} {
 		if public(netip.MustParseAddr(at)) == nil {
 			t.Errorf("%s is taken for public", at)
@@ -259,6 +263,42 @@ func TestFetch(t *testing.T) {
 	_, err := f.Fetch(t.Context(), s.URL+"/broken.png?key=secret")
 	if said(err) != fmt.Sprintf("not a fault: fetch image %s/broken.png: the server answers 502 Bad Gateway; try again later", s.URL) {
 		t.Errorf("%v", err)
+	}
+}
+
+// A server words its status as it likes, and what it says ends up on a terminal.
+func TestStatusInOurWords(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSite(t, nil)
+	plain := tls.NewListener(l, s.TLS)
+	defer plain.Close()
+	words := make(chan string, 1)
+	go func() {
+		for {
+			c, err := plain.Accept()
+			if err != nil {
+				return
+			}
+			if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+				_, _ = io.WriteString(c, "HTTP/1.1 "+<-words+"\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+			}
+			_ = c.Close()
+		}
+	}()
+	f := fetcherTo(t, s, 1<<30)
+	f.wait = func(context.Context, int) error { return context.Canceled }
+	for status, want := range map[string]string{
+		"404 \x1b]0;mine\x07": "the server answers 404 Not Found",
+		"503 \x1b[2Jmine":     "the server answers 503 Service Unavailable; try again later",
+	} {
+		words <- status
+		_, err := f.Fetch(t.Context(), "https://"+l.Addr().String()+"/cat.png")
+		if err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%q, want %q", err, want)
+		}
 	}
 }
 
