@@ -23,13 +23,40 @@ type Allow struct {
 	Prefixes []string // of the names of secrets
 }
 
+// identities are the folders below those of secrets in which a platform mounts
+// the proofs of who a worker is: the account of a Kubernetes pod, and what cloud
+// providers, meshes and vaults give for one. They are no key of a teacher, and an
+// endpoint that got one would be the worker.
+var identities = []string{
+	"kubernetes.io", "serviceaccount", "eks.amazonaws.com", "pods.eks.amazonaws.com", "azure", "tokens", "istio",
+	"workload-spiffe-credentials", "workload-spiffe-uds", "spiffe.io", "vault.hashicorp.com",
+}
+
 // file tells whether a file may be read; path has no links in it any more.
 func (a *Allow) file(ref Ref, path string) error {
-	if a == nil || slices.ContainsFunc(a.Folders, func(folder string) bool { return below(path, folder) }) {
+	if a == nil {
 		return nil
+	}
+	proof := false
+	for _, folder := range a.Folders {
+		rest, inside := within(path, folder)
+		if inside && !isIdentity(rest) {
+			return nil
+		}
+		proof = proof || inside
+	}
+	if proof {
+		return &Error{Ref: ref, What: "platforms keep there the proof of who a worker is, which is no teacher's key",
+			Fix: "move the key elsewhere, or name its very folder in STILLHOUSE_KEY_FOLDERS of the worker"}
 	}
 	return &Error{Ref: ref, What: "it is outside the folders that this worker reads keys from (" + strings.Join(a.Folders, ", ") + ")",
 		Fix: "move it there, or name its folder in STILLHOUSE_KEY_FOLDERS of the worker"}
+}
+
+// isIdentity tells whether a path below a folder of keys leads through one of
+// identities.
+func isIdentity(rest string) bool {
+	return slices.ContainsFunc(strings.Split(filepath.Dir(rest), "/"), func(part string) bool { return slices.Contains(identities, part) })
 }
 
 // secret tells whether a secret may be read. An ARN counts by the name in it.
@@ -48,11 +75,23 @@ func (a *Allow) secret(ref Ref, name string) error {
 
 // below tells whether a path is inside a folder, which may itself be a link.
 func below(path, folder string) bool {
+	_, inside := within(path, folder)
+	return inside
+}
+
+// within is what of a path comes after a folder, which may itself be a link.
+func within(path, folder string) (rest string, inside bool) {
+	if !filepath.IsAbs(folder) {
+		return "", false
+	}
 	folders := []string{filepath.Clean(folder)}
 	if resolved, err := filepath.EvalSymlinks(folder); err == nil {
 		folders = append(folders, resolved)
 	}
-	return slices.ContainsFunc(folders, func(f string) bool {
-		return strings.HasPrefix(path, strings.TrimSuffix(f, "/")+"/")
-	})
+	for _, f := range folders {
+		if rest, inside = strings.CutPrefix(path, strings.TrimSuffix(f, "/")+"/"); inside {
+			return rest, true
+		}
+	}
+	return "", false
 }

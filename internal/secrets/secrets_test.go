@@ -246,5 +246,52 @@ func TestWhatAWorkerOfAClusterReads(t *testing.T) {
 	}
 }
 
+// What a platform mounts among the secrets to prove who a worker is would make
+// any endpoint that got it the worker: of Kubernetes, AWS, Azure and Google.
+func TestAWorkersIdentityIsNoKey(t *testing.T) {
+	dir := t.TempDir()
+	ring := func(folders ...string) *Keyring {
+		return New(Options{Lookup: noVariables, Allow: &Allow{Folders: folders}})
+	}
+	for path, ok := range map[string]bool{
+		"kubernetes.io/serviceaccount/..2026_11_30/token":              false,
+		"eks.amazonaws.com/serviceaccount/token":                       false,
+		"pods.eks.amazonaws.com/serviceaccount/eks-pod-identity-token": false,
+		"azure/tokens/azure-identity-token":                            false,
+		"tokens/gcp-ksa/token":                                         false,
+		"moonshot":                                                     true,
+		"teachers/..2026_11_30/moonshot":                               true,
+		"serviceaccount":                                               true, // a file's own name says nothing
+	} {
+		file := filepath.Join(dir, path)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(canary), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		link := filepath.Join(dir, "link")
+		_ = os.Remove(link)
+		if err := os.Symlink(file, link); err != nil {
+			t.Fatal(err)
+		}
+		for _, way := range []string{file, link} {
+			key, err := ring(dir).Key(Ref{File: way})
+			if (err == nil) != ok || ok && key != canary {
+				t.Errorf("%s: %q, %v, want it read: %v", path, key, err, ok)
+			}
+			if err != nil && !strings.Contains(err.Error(), "STILLHOUSE_KEY_FOLDERS") {
+				t.Errorf("%v does not say how to allow it", err)
+			}
+		}
+		if key, err := ring(dir, filepath.Dir(file)).Key(Ref{File: file}); err != nil || key != canary {
+			t.Errorf("%s: %q, %v, though its folder is named", path, key, err)
+		}
+		if _, err := ring("", ".", "relative").Key(Ref{File: file}); err == nil {
+			t.Errorf("%s is read though no folder is named", path)
+		}
+	}
+}
+
 // pass lets time go by on synctest's clock.
 func pass(d time.Duration) { <-time.After(d) }
