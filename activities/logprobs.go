@@ -26,6 +26,10 @@ const (
 	// rawEntry is what a token or an alternative takes in a raw answer, and
 	// rowEntry in a row of the table.
 	rawEntry, rowEntry = 130, 24
+	// mostSlots bounds a row's slots of alternatives, as many for each token as the
+	// widest has: one token with millions of them must not make millions of slots
+	// for every other.
+	mostSlots = 200_000 * 21
 	// logprobCap stands for the token cap of a teacher that has none.
 	logprobCap = 32768
 )
@@ -162,12 +166,14 @@ func logprobRow(spec *recipe.Teacher, c *datasets.Candidate, l *teachers.Logprob
 	if l == nil || l.Len() == 0 {
 		return row, false
 	}
-	n, k := l.Len(), l.K()
+	n := l.Len()
+	widest := l.K()
+	k := min(widest, max(1, mostSlots/n))
 	row = datasets.LogprobRow{
 		SampleID: c.SampleID, TaskID: c.TaskID, PromptID: c.PromptID, Domain: c.Domain, Effort: c.Effort, Split: c.Split,
 		Teacher: c.Teacher, TeacherModel: c.ModelAsked, Source: datasets.LogprobsGenerated,
 		Tokens: int32(n), Gaps: int32(l.Gaps()), TopK: int32(k),
-		Complete: !slices.Contains(c.Flags, teachers.FlagLogprobGap), Tokenizer: optional(spec.Weights),
+		Complete: k == widest && !slices.Contains(c.Flags, teachers.FlagLogprobGap), Tokenizer: optional(spec.Weights),
 	}
 	row.TokenIDs = tokenIDs(&l.Tokens, n, func(i int) int { return i })
 	row.TokenBytes = tokenBytes(&l.Tokens, n, func(i int) int { return i })
@@ -177,7 +183,7 @@ func logprobRow(spec *recipe.Teacher, c *datasets.Candidate, l *teachers.Logprob
 	}
 	at := func(i int) int { // of a slot of the flat lists
 		start, end := l.TopOf(i / k)
-		if start += i % k; start < end {
+		if start += i % k; start < end { // what is beyond the slots is left out
 			return start
 		}
 		return -1
