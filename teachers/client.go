@@ -86,6 +86,9 @@ func NewClient(config *Config, options ...Option) *Client {
 // larger goes past it, and ten thousand connections have two each.
 const transportBuffer = 4 << 10
 
+// maxHeaderBytes bounds the headers of one response.
+const maxHeaderBytes = 256 << 10
+
 func newTransport(l Limits) *http.Transport {
 	return &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
@@ -96,8 +99,10 @@ func newTransport(l Limits) *http.Transport {
 		MaxIdleConnsPerHost:   l.mostInFlight(),
 		IdleConnTimeout:       90 * time.Second,
 		ExpectContinueTimeout: time.Second,
-		ReadBufferSize:        transportBuffer,
-		WriteBufferSize:       transportBuffer,
+		// What endpoints send is below 10 KiB, and thousands may answer at once.
+		MaxResponseHeaderBytes: maxHeaderBytes,
+		ReadBufferSize:         transportBuffer,
+		WriteBufferSize:        transportBuffer,
 	}
 }
 

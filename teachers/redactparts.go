@@ -315,7 +315,11 @@ func (s secrets) wholeOnes(raw []byte) (clean []byte, found bool) {
 // redactHeaders takes secrets out of response headers that are kept.
 func (s secrets) redactHeaders(h map[string]string) map[string]string {
 	for name, value := range h {
-		h[name] = s.replace(value)
+		value = s.replace(value)
+		if len(h[name]) == headerBytes { // it was cut, perhaps in the middle of one
+			value = s.trimPartial(value)
+		}
+		h[name] = value
 	}
 	return h
 }
