@@ -44,7 +44,9 @@ func (s *seal) budget(ctx context.Context) *BudgetResult {
 		if st.Stopped == nil || st.Stopped.Class != classBudget {
 			continue
 		}
-		missing := max(s.plan.asks(st.Teacher)-st.New-st.Reused, 0)
+		// Of a refresh and of a probe only the stream knows, and only the answers
+		// tell how many samples they call for.
+		missing := max(s.plan.asks(st.Teacher)-st.New-st.Reused, s.missing[st.Teacher])
 		r.MissingAsks += missing
 		if st.New > 0 {
 			r.MissingUSD += dollarsOf(st.Spent/st.New) * float64(missing)

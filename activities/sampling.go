@@ -87,14 +87,39 @@ func (rt *runtime) outcomeOf(ctx context.Context, task *datasets.Task, c dataset
 	if err := rt.judgeOne(ctx, task, &c); err != nil {
 		return untried, err
 	}
+	return judgedOutcome(&c), nil
+}
+
+// judgedOutcome is what a candidate that is judged says of its sample.
+func judgedOutcome(c *datasets.Candidate) outcome {
 	undecided := slices.ContainsFunc(c.RejectReasons, func(r string) bool { return strings.HasPrefix(r, reasonCondition) })
 	switch {
 	case c.Verdict == nil && c.Answer() != nil && !undecided:
-		return unjudged, nil
-	case c.Verdict != nil && *c.Verdict == datasets.Pass && !rejected(&c):
-		return passed, nil
+		return unjudged
+	case c.Verdict != nil && *c.Verdict == datasets.Pass && !rejected(c):
+		return passed
 	}
-	return unpassed, nil
+	return unpassed
+}
+
+// unanswered counts a teacher's samples of a refined task that have no answer,
+// those among them that the answers before them would have asked for.
+func (s sampling) unanswered(r *refinedTask, teacher string) (n int64) {
+	outcomes := map[int]outcome{}
+	answered := 0
+	for i := range r.Candidates {
+		c := &r.Candidates[i]
+		switch {
+		case c.Teacher != teacher:
+		case c.Error == nil:
+			outcomes[int(c.SampleIndex)] = judgedOutcome(c)
+			answered++
+		case *c.Error != classNotAsked:
+			outcomes[int(c.SampleIndex)] = lost
+		}
+	}
+	wanted, _ := s.wanted(func(i int) outcome { return outcomes[i] })
+	return int64(max(wanted-answered, 0))
 }
 
 // rejected tells whether a filter rejects a candidate whose verdict is pass.

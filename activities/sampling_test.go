@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -373,5 +374,54 @@ func TestOutcomesKeepTheCandidate(t *testing.T) {
 	}
 	if plain.Verdict != nil || !slices.Equal(before.RejectReasons, plain.RejectReasons) || len(plain.Verdicts) != 0 {
 		t.Errorf("the candidate was judged: %+v", plain)
+	}
+}
+
+// A budget that ends among samples that depend on their answers says how many
+// are wanted next, though more answers are there than tasks; more money buys
+// exactly what is missing.
+func TestSamplesUntilOnePassesUnderABudget(t *testing.T) {
+	const n = 40
+	m := &marker{asked: map[string]int{}}
+	server := teacherstest.New(t, m.reply)
+	w := newWorld(t)
+	w.withBudgets()
+	w.file("p.jsonl", sums(n))
+	recipe := askRecipe("a", server.URL, ", params: {max_tokens: 10}, price: {input: 1000, output: 2000}, limits: {concurrency: 8}") +
+		"check: [{verifier: math}]\nask: {samples: {min: 1, max: 6, until_pass: 1}}\nmerge: {policy: all_passing}\n"
+	sum := int64(0)
+	for i := range n {
+		sum += int64(samplesOf(fmt.Sprintf("%d+%d=", i, i+1), 6, false))
+	}
+	run := func(micros int64) *run {
+		r := &run{w: w, ref: w.submit(recipe), started: time.Now(), reports: map[string]*wire.StreamSummary{}, counts: map[string]wire.AskCounts{}}
+		r.ref.BudgetMicros = micros
+		r.plan = must[wire.PlanOutput](w, wire.ActivityPlan, r.ref)
+		r.ask()
+		w.givesBack()
+		r.reports["t"].New, r.reports["t"].Reused, r.reports["t"].Spent = r.counts["t"].New, r.counts["t"].Reused, r.counts["t"].CostMicros
+		r.refine()
+		return r
+	}
+	// Until some budget ends after more answers than there are tasks.
+	bought, stopped := int64(0), false
+	for budget := int64(700_000); bought < sum; budget += 700_000 {
+		if budget > 10_000_000 {
+			t.Fatalf("%d of %d samples at %d", bought, sum, budget)
+		}
+		r := run(budget)
+		bought += r.counts["t"].New
+		_, result := r.seal()
+		late := bought >= n && bought < sum
+		switch b := result.Budget; {
+		case late && (r.reports["t"].Stopped == nil || b.MissingAsks == 0 || b.MissingAsks > sum-bought):
+			t.Errorf("%d of %d are there, stopped %+v: %+v", bought, sum, r.reports["t"].Stopped, b)
+		case bought == sum && b.MissingAsks != 0:
+			t.Errorf("nothing is missing: %+v", b)
+		}
+		stopped = stopped || late
+	}
+	if !stopped || m.total.Load() != sum || server.Stats().PaidTwice != 0 {
+		t.Errorf("%d asked, want %d; stopped late: %v; %+v", m.total.Load(), sum, stopped, server.Stats())
 	}
 }

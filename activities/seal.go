@@ -45,6 +45,8 @@ type seal struct {
 	paid   *accounts
 	// stopped is the class of failure of the teachers that were given up.
 	stopped map[string]string
+	// missing counts, for those that stopped at the budget, what has no answer.
+	missing map[string]int64
 	passed  map[string][2]int64
 	failed  string // what the first ask that failed said
 	probes  []report.Drift
@@ -91,7 +93,7 @@ func (s *seal) begin() {
 		Dataset: s.in.Dataset, BuildID: s.in.BuildID, Tasks: s.plan.Tasks,
 		Rejected: map[string]int64{}, Rows: map[string]int64{}, Teachers: map[string]TeacherResult{},
 	}
-	s.passed, s.stopped = map[string][2]int64{}, map[string]string{}
+	s.passed, s.stopped, s.missing = map[string][2]int64{}, map[string]string{}, map[string]int64{}
 	s.paid = newAccounts(s.in.Started.UnixMicro())
 	var infos []report.TeacherInfo
 	for i := range s.rt.recipe.Teachers {
@@ -198,6 +200,11 @@ func restorePrompts(r *refinedTask) {
 
 // tally counts a task's candidates.
 func (s *seal) tally(r *refinedTask) {
+	for _, id := range r.Task.Route {
+		if s.stopped[id] == classBudget {
+			s.missing[id] += samplingOf(s.rt.recipe).unanswered(r, id)
+		}
+	}
 	for i := range r.Candidates {
 		c := &r.Candidates[i]
 		t := s.result.Teachers[c.Teacher]
