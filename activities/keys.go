@@ -1,6 +1,9 @@
 package activities
 
 import (
+	"errors"
+	"net/url"
+
 	"github.com/stillhouse-data/stillhouse/internal/recipe"
 	"github.com/stillhouse-data/stillhouse/internal/secrets"
 	"github.com/stillhouse-data/stillhouse/teachers"
@@ -40,7 +43,13 @@ func useKey(c *teachers.Config, spec *recipe.Teacher, ring *secrets.Keyring) {
 		return
 	}
 	ref := keyRef(spec)
-	c.Key = func() (string, error) { return ring.Key(ref) }
+	c.Key = func() (string, error) {
+		u, err := url.Parse(c.BaseURL)
+		if err != nil {
+			return "", errors.New("base_url is no address") // it may hold a password
+		}
+		return ring.KeyFor(ref, u.Hostname())
+	}
 	c.Renew = func(used string) bool { return ring.Renew(ref, used) }
 }
 

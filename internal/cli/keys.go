@@ -16,6 +16,7 @@ import (
 const (
 	keyFoldersVariable  = "STILLHOUSE_KEY_FOLDERS"  // folders of key files, as in PATH
 	secretNamesVariable = "STILLHOUSE_SECRET_NAMES" // beginnings of the names of secrets, with commas between them
+	keyHostsVariable    = "STILLHOUSE_KEY_HOSTS"    // which key goes to which hosts: KEY=HOST,HOST;KEY=HOST
 )
 
 // keyring reads the teachers' keys. On this machine a recipe is its user's own
@@ -33,6 +34,9 @@ func (a *app) keyring(cluster bool) *secrets.Keyring {
 				o.Allow.Prefixes = append(o.Allow.Prefixes, strings.TrimSpace(p))
 			}
 		}
+	}
+	if text, ok := a.lookup(keyHostsVariable); ok && cluster {
+		o.Allow.Hosts = secrets.ParseHosts(text)
 	}
 	return secrets.New(o)
 }
