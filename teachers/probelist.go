@@ -230,6 +230,9 @@ func differs(found string, says bool) *bool {
 const (
 	usageNowhere = "none"
 	usageWhole   = "usage"
+	// mostPlaces bounds how many are told: an endpoint names its events as it
+	// likes.
+	mostPlaces = 4
 )
 
 // usagePlace is where a response tells its token counts.
@@ -263,9 +266,9 @@ func usagePlace(format string, raw []byte) string {
 		}
 		with++
 		if _, isMessages := d.(anthropic); isMessages {
-			place = string(name)
+			place = string(name[:min(len(name), 64)])
 		}
-		if !slices.Contains(places, place) {
+		if len(places) < mostPlaces && !slices.Contains(places, place) {
 			places = append(places, place)
 		}
 	}
