@@ -29,7 +29,7 @@ type batchService interface {
 
 // service is the worker's one client of a teacher's batch API.
 func (a *Activities) service(t *teacher) (batchService, error) {
-	id, err := json.Marshal([]any{t.spec.ID, t.endpoint, t.spec.API, t.spec.BaseURL, t.spec.Model, keyRef(t.spec), t.spec.Headers, t.spec.Limits, t.spec.Batch.Folder})
+	id, err := json.Marshal([]any{t.spec.ID, t.endpoint, t.spec.API, t.spec.BaseURL, t.spec.Model, keyRef(t.spec), t.spec.Headers, t.spec.Limits, t.spec.Batch.Folder, t.spec.Batch.Settle, t.config.Profile})
 	if err != nil {
 		return nil, err
 	}

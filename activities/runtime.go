@@ -372,7 +372,7 @@ func (a *Activities) turnsOf(c *teachers.Client, t *teacher) *turns {
 // that ask the same teacher in the same way, so that its limits hold.
 func (a *Activities) client(t *teacher) (*teachers.Client, error) {
 	// Everything that the client is made from; a change gives another client.
-	id, err := json.Marshal([]any{t.spec.ID, t.endpoint, t.spec.BaseURL, t.spec.Model, keyRef(t.spec), t.spec.Headers, t.spec.Limits})
+	id, err := json.Marshal([]any{t.spec.ID, t.endpoint, t.spec.BaseURL, t.spec.Model, keyRef(t.spec), t.spec.Headers, t.spec.Limits, t.config.Profile, t.price != nil && t.price.GPUHour > 0})
 	if err != nil {
 		return nil, err
 	}
