@@ -100,7 +100,11 @@ type journal struct {
 	last    int64
 	age     *time.Timer
 	buf     []byte
+	busy    bool // several waited for the last sync
 }
+
+// groupRows is how many records are written without waiting for more.
+const groupRows = 64
 
 var errClosed = errors.New("the store of answers is closed")
 
@@ -162,22 +166,40 @@ func (j *journal) run() {
 	}
 }
 
-// group writes the first request together with all that wait behind it.
+// group writes the first request together with all that wait behind it, and
+// with those that come within a moment where many come: what a sync costs
+// hardly depends on how much it writes.
 func (j *journal) group(first *request) {
 	batch, bytes := []*request{first}, len(first.frame)
-collect:
-	for bytes < j.tune.groupBytes {
+	var moment <-chan time.Time
+	next := func() (*request, bool) {
 		select {
 		case r, more := <-j.requests:
-			if !more {
-				break collect
-			}
-			batch = append(batch, r)
-			bytes += len(r.frame)
+			return r, more
 		default:
-			break collect
+		}
+		if !j.busy || len(batch) >= groupRows {
+			return nil, false
+		}
+		if moment == nil {
+			moment = time.After(j.tune.groupWait)
+		}
+		select {
+		case r, more := <-j.requests:
+			return r, more
+		case <-moment:
+			return nil, false
 		}
 	}
+	for bytes < j.tune.groupBytes {
+		r, more := next()
+		if !more {
+			break
+		}
+		batch = append(batch, r)
+		bytes += len(r.frame)
+	}
+	j.busy = len(batch) > 1
 	err := j.failed()
 	if err == nil {
 		if err = j.write(batch); err != nil {

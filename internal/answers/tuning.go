@@ -7,6 +7,7 @@ type tuning struct {
 	pieceBytes int64         // a journal piece is finished at this size,
 	pieceAge   time.Duration // or at this age
 	groupBytes int           // of records written with one fsync
+	groupWait  time.Duration // for more of them, where several came at once
 
 	spillBytes int64         // records waiting for the index beyond this are read back from the journal
 	flushBytes int64         // waiting records that start a commit by themselves
@@ -33,9 +34,9 @@ type tuning struct {
 
 func defaults() tuning {
 	return tuning{
-		pieceBytes: 64 << 20, pieceAge: time.Second, groupBytes: 16 << 20,
+		pieceBytes: 64 << 20, pieceAge: time.Second, groupBytes: 16 << 20, groupWait: 2 * time.Millisecond,
 		spillBytes: 64 << 20, flushBytes: 32 << 20, flushAge: 10 * time.Second,
-		restTimes: 8, restMost: 500 * time.Millisecond,
+		restTimes: 12, restMost: 750 * time.Millisecond,
 		batchBytes: 64 << 20, batchRows: 100_000,
 		closeRows: 1 << 20, smallBytes: 64 << 20, smallMost: 16, mergeBytes: 256 << 20,
 		grace: time.Hour, patience: 20 * time.Minute, remoteBytes: 8 << 20,
