@@ -232,6 +232,13 @@ func (b *Book) takeIn(w *Wallet, r *Request) {
 		lent.Granted = max(min(lent.Granted, used+max(p.Keep, 0)), used)
 		lent.Spent = p.Spent
 	}
+	// What comes back of an earlier month, as of a batch that has ended since,
+	// was not spent in that one: it is no more money for this one.
+	spent := int64(0)
+	for _, p := range w.Pockets {
+		spent += p.Spent
+	}
+	w.Base = min(w.Base, max(spent, 0))
 }
 
 // repeats tells whether the request is the last one once more, because its

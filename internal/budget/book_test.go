@@ -389,3 +389,34 @@ func drawBook(t *rapid.T) *Book {
 	}
 	return b
 }
+
+// A batch that was reserved in one month and settled in the next gives nothing
+// to the next.
+func TestWhatComesBackOfAnEarlierMonthIsNotThisMonths(t *testing.T) {
+	b := opened(Limits{Build: 10_000, Month: month(1000)})
+	b.say(noon, "w1", 1, Pocket{Need: 900})
+	b.say(noon, "w1", 2, Pocket{Spent: 900})
+	if l := b.Lines()[1]; l.Spent != 900 {
+		t.Fatalf("%+v", l)
+	}
+	next := noon.Add(24 * time.Hour)
+	r := b.say(next, "w1", 3, Pocket{Spent: 10, Need: 1500})
+	if l := b.Lines()[1]; l.Spent != 0 || l.Left() != 1000 || r.Loans[0].Denied == nil {
+		t.Errorf("%+v of the new month's 1,000, lent %+v", l, r.Loans[0])
+	}
+	if l := b.Lines()[0]; l.Spent != 10 {
+		t.Errorf("%+v", l)
+	}
+	b.say(next, "w1", 4, Pocket{Spent: 10, Need: 400})
+	b.say(next, "w1", 5, Pocket{Spent: 410})
+	if l := b.Lines()[1]; l.Spent != 400 {
+		t.Errorf("%+v, and 400 are spent in it", l)
+	}
+	// Within a month a wallet may settle what another has reserved.
+	b.say(next, "w2", 1, Pocket{Need: 500})
+	b.say(next, "w2", 2, Pocket{Spent: 500})
+	b.say(next, "w3", 1, Pocket{Spent: -450})
+	if l := b.Lines()[1]; l.Spent != 450 {
+		t.Errorf("%+v, and 450 are spent in it", l)
+	}
+}
