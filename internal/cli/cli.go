@@ -187,12 +187,15 @@ func (a *app) env(name string) string {
 // say prints talk for a person, unless --quiet.
 func (a *app) say(format string, args ...any) {
 	if !a.quiet {
-		fmt.Fprintf(a.err, format+"\n", args...)
+		a.warn(format, args...)
 	}
 }
 
-// warn prints what a person has to know, also with --quiet.
-func (a *app) warn(format string, args ...any) { fmt.Fprintf(a.err, format+"\n", args...) }
+// warn prints what a person has to know, also with --quiet. Names and words of
+// others may be in it.
+func (a *app) warn(format string, args ...any) {
+	fmt.Fprintln(a.err, printable(fmt.Sprintf(format, args...)))
+}
 
 // log is where the program's own log goes.
 func (a *app) log() *slog.Logger {
