@@ -79,6 +79,18 @@ func (j *batchJob) unreserve(reserved int64) {
 	purse.Settle(reserved, 0)
 }
 
+// unsaved gives back what was reserved for a submission that is another
+// worker's, who has reserved for it as well. Where the record does not say whose
+// it is, the amount stays charged.
+func (j *batchJob) unsaved(ctx context.Context, err error, reserved int64) {
+	if !errors.Is(err, batches.ErrMoved) {
+		return
+	}
+	if now, err := j.store.Load(ctx, j.st.Key); err == nil && now.Try != j.st.Try {
+		j.unreserve(reserved)
+	}
+}
+
 // purse is what the build pays this teacher from; nil where nothing limits it.
 func (j *batchJob) purse() (teachers.Purse, func(), error) {
 	return j.a.purse(j.in.BuildRef, j.rt, j.in.Teacher)

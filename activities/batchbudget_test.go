@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhouse-data/stillhouse/internal/batches"
 	"github.com/stillhouse-data/stillhouse/internal/budget"
 	"github.com/stillhouse-data/stillhouse/internal/wallet"
 	"github.com/stillhouse-data/stillhouse/internal/wire"
@@ -152,5 +153,61 @@ func TestABudgetCountsRowsThatMayBeCharged(t *testing.T) {
 	// Eight answers cost about 4 each; a row can cost more than 64.
 	if b.counts.New != 8 || line.Spent < b.counts.CostMicros+2*64 || line.Held != 0 {
 		t.Errorf("%+v of the budget, %+v", line, b.counts)
+	}
+}
+
+// A busyDesk is an authority during whose first loan something else happens.
+type busyDesk struct {
+	*desk
+	once      sync.Once
+	meanwhile func()
+}
+
+func (d *busyDesk) Lease(ctx context.Context, dataset string, r budget.Request) (budget.Reply, error) {
+	d.once.Do(d.meanwhile)
+	return d.desk.Lease(ctx, dataset, r)
+}
+
+// A submission that another worker moved on meanwhile is charged once.
+func TestABatchThatAnotherWorkerMovedOnIsReservedOnce(t *testing.T) {
+	server := teacherstest.NewBatch(t, answers42, teacherstest.BatchOptions{})
+	w := newWorld(t)
+	d := &busyDesk{desk: &desk{}}
+	w.a.Wallets = &wallet.Wallets{Dir: t.TempDir(), Worker: "w", Authority: d}
+	t.Cleanup(func() {
+		if err := w.a.Wallets.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	w.file("p.jsonl", sums(10))
+	b := w.startBatches(batchRecipe("a", teachers.APIOpenAIBatch, server.URL, "") + "ask: {budget: {usd: 1}}\n")
+	key := b.prepare(false).Submit[0]
+	rt, err := w.a.runtime(context.Background(), b.ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.meanwhile = func() {
+		// The other worker was told to come back later.
+		store := batches.Open(w.bucket, rt.teachers["t"].endpoint)
+		st, err := store.Load(context.Background(), key)
+		if err == nil {
+			st.Try, st.Since = "another", time.Now()
+			err = store.Save(context.Background(), st)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if out := do[wire.BatchSubmitOutput](b, wire.ActivityBatchSubmit, b.in(key)); out.Submitted || out.WaitMS == 0 {
+		t.Errorf("%+v", out)
+	}
+	w.givesBack()
+	if l := d.book.Lines()[0]; l.Spent != 0 || l.Held != 0 {
+		t.Errorf("nothing is submitted, and the budget says %+v", l)
+	}
+	b.round(wire.BatchPrepareOutput{Submit: []string{key}})
+	w.givesBack()
+	if l := d.book.Lines()[0]; b.counts.New != 10 || l.Spent != b.counts.CostMicros || l.Held != 0 {
+		t.Errorf("%+v after %+v", l, b.counts)
 	}
 }

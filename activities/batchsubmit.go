@@ -139,11 +139,13 @@ func (j *batchJob) create(ctx context.Context, note func(string)) (*wire.BatchSu
 		return nil, err
 	}
 	defer done()
+	before := j.st.Reserved
 	if out, err := j.reserve(ctx); out != nil || err != nil {
 		return out, err
 	}
 	j.st.State, j.st.Try, j.st.Since = batches.Submitting, rand.Text(), j.a.clock()
 	if err := j.store.Save(ctx, j.st); err != nil {
+		j.unsaved(ctx, err, j.st.Reserved-before)
 		return nil, err
 	}
 	// A request that is still on its way when the record says that the endpoint
