@@ -23,6 +23,9 @@ const (
 	// continueEvery bounds the shards that one run refines, so that a history
 	// stays at a few thousand events even where the server suggests nothing.
 	continueEvery = 600
+	// pauseWhileStarting is the change by which a stream learns of a pause that
+	// came while it was being started.
+	pauseWhileStarting = "pause-while-starting"
 )
 
 var (
@@ -143,6 +146,7 @@ func (b *build) startStreams(ctx workflow.Context) error {
 			report.Done, report.Through = true, b.plan.Shards
 			continue
 		}
+		paused := b.paused
 		child := workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
 			WorkflowID:            wire.StreamWorkflowID(b.in.Dataset, b.in.BuildID, t.ID),
 			TaskQueue:             wire.QueuePipeline,
@@ -158,10 +162,16 @@ func (b *build) startStreams(ctx workflow.Context) error {
 			Shards:   b.plan.Shards,
 			Teacher:  t,
 			Report:   *report,
-			Paused:   b.paused,
+			Paused:   paused,
 		})
 		if err := child.GetChildWorkflowExecution().Get(ctx, nil); err != nil {
 			return fmt.Errorf("start the stream of teacher %s: %w", t.ID, err)
+		}
+		if b.paused != paused && workflow.GetVersion(ctx, pauseWhileStarting, workflow.DefaultVersion, 1) == 1 {
+			// Until it had started it took no signal.
+			if err := b.control(ctx, t.ID, wire.Control{Paused: b.paused}); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -58,3 +58,35 @@ func TestAStreamHandsOnWhatItIsTold(t *testing.T) {
 	require.False(t, next.Paused)
 	require.True(t, next.CancelBatches, "of an earlier run")
 }
+
+// A pause that comes while a stream is being started reaches it: until it has
+// started, the server refuses it signals.
+func TestAPauseReachesAStreamThatIsBeingStarted(t *testing.T) {
+	w := newWorld(1, "a")
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestWorkflowEnvironment()
+	env.SetTestTimeout(30 * time.Second)
+	w.register(env)
+	told := []wire.Control{}
+	env.RegisterWorkflowWithOptions(func(ctx workflow.Context, in wire.StreamInput) error {
+		controls := workflow.GetSignalChannel(ctx, wire.SignalControl)
+		for {
+			var c wire.Control
+			if more, _ := controls.ReceiveWithTimeout(ctx, time.Minute, &c); !more {
+				break
+			}
+			told = append(told, c)
+		}
+		in.Report.Done, in.Report.Through = true, in.Shards
+		return workflow.SignalExternalWorkflow(ctx, in.Parent, "", wire.SignalStream, in.Report).Get(ctx, nil)
+	}, workflow.RegisterOptions{Name: wire.WorkflowTeacherStream})
+	env.SetOnChildWorkflowStartedListener(func(*workflow.Info, workflow.Context, converter.EncodedValues) {
+		env.UpdateWorkflow(wire.UpdatePause, "", &testsuite.TestUpdateCallback{
+			OnAccept: func() {}, OnReject: func(err error) { t.Error(err) }, OnComplete: func(any, error) {},
+		}, wire.PauseRequest{})
+	})
+	env.ExecuteWorkflow(Build, wire.BuildInput{BuildRef: testRef})
+	require.NoError(t, env.GetWorkflowError())
+	// The first is the one that a server would refuse.
+	require.Equal(t, []wire.Control{{Paused: true}, {Paused: true}}, told)
+}
