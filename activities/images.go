@@ -398,7 +398,7 @@ func (a *Activities) readOptions(ctx context.Context, rt *runtime) (sources.Opti
 	if f == nil {
 		return o, nil
 	}
-	text, _, err := objstore.ReadAll(ctx, a.Bucket, f.Key, maxImageIndex)
+	text, err := readPinned(ctx, a.Bucket, f.Key, f.SHA256, maxImageIndex)
 	if err != nil {
 		return o, fmt.Errorf("read the build's list of images: %w", err)
 	}

@@ -119,7 +119,7 @@ func (w *reparsing) prepare(ctx context.Context) error {
 	if w.old.RecipeDigest == "" {
 		return errors.New("no recipe made it, so it has no raw answers to read")
 	}
-	raw, _, err := objstore.ReadAll(ctx, w.Bucket, recipeKey(w.old.RecipeDigest), maxRecipe)
+	raw, err := readPinned(ctx, w.Bucket, recipeKey(w.old.RecipeDigest), w.old.RecipeDigest, maxRecipe)
 	if err != nil {
 		return fmt.Errorf("read its recipe: %w", err)
 	}

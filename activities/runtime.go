@@ -234,6 +234,14 @@ func recordedAsk(endpoint string, p *chat.Prompt, sample int) answers.Ask {
 	return answers.Identify(answers.Identity{Endpoint: endpoint, Body: body, Sample: sample})
 }
 
+// atFirst is how many asks are under way until the first answer.
+func (t *teacher) atFirst() int {
+	if n := t.spec.Limits.Concurrency; n > 0 {
+		return n
+	}
+	return trial
+}
+
 func (t *teacher) builder(effort string) (*teachers.Builder, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -271,7 +279,7 @@ func (a *Activities) runtime(ctx context.Context, ref wire.BuildRef) (*runtime, 
 }
 
 func (a *Activities) loadRuntime(ctx context.Context, ref wire.BuildRef) (*runtime, error) {
-	raw, _, err := objstore.ReadAll(ctx, a.Bucket, recipeKey(ref.RecipeDigest), maxRecipe)
+	raw, err := readPinned(ctx, a.Bucket, recipeKey(ref.RecipeDigest), ref.RecipeDigest, maxRecipe)
 	if err != nil {
 		return nil, fmt.Errorf("read the build's recipe: %w", err)
 	}
@@ -279,7 +287,7 @@ func (a *Activities) loadRuntime(ctx context.Context, ref wire.BuildRef) (*runti
 	if err != nil {
 		return nil, invalidRecipe("%v", err)
 	}
-	text, _, err := objstore.ReadAll(ctx, a.Bucket, sourcesKey(ref.SourcesDigest), maxSources)
+	text, err := readPinned(ctx, a.Bucket, sourcesKey(ref.SourcesDigest), ref.SourcesDigest, maxSources)
 	if err != nil {
 		return nil, fmt.Errorf("read the build's list of sources: %w", err)
 	}
