@@ -106,6 +106,9 @@ func lost(parent, ctx context.Context, secrets secrets, err error) *Error {
 	if errors.As(context.Cause(ctx), &limit) {
 		return &Error{Class: ClassTimeout, Excerpt: limit.Error(), final: limit.final, cause: limit}
 	}
+	if errors.Is(err, errMetadata) {
+		return &Error{Class: ClassNotFound, Excerpt: errMetadata.Error(), final: true, cause: errMetadata}
+	}
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {
 		err = wrapped.Err // without the URL, which may hold a secret
