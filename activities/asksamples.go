@@ -258,8 +258,15 @@ func (b *sampledBatch) claim(f *flight, s *sampler, i int) (known bool, err erro
 	if err != nil {
 		return false, fmt.Errorf("look up an answer of teacher %s: %w", b.t.spec.ID, err)
 	}
-	if rec := records[0]; served(&answers.History{Record: rec}) {
-		s.of[i], err = b.outcome(f.ctx, one, rec)
+	found := []answers.History{{Record: records[0]}}
+	if !b.t.anew.Asked {
+		older := walker{t: b.t, look: b.w.a.latest}
+		if err := older.older(f.ctx, []*asked{one}, found); err != nil {
+			return false, err
+		}
+	}
+	if served(&found[0]) {
+		s.of[i], err = b.outcome(f.ctx, one, found[0].Record)
 		return err == nil, err
 	}
 	return false, nil

@@ -425,3 +425,45 @@ func TestSamplesUntilOnePassesUnderABudget(t *testing.T) {
 		t.Errorf("%d asked, want %d; stopped late: %v; %+v", m.total.Load(), sum, stopped, server.Stats())
 	}
 }
+
+// A sample that an earlier epoch answers is not asked where nothing is asked
+// anew, though what comes before it is.
+func TestSamplesOfEarlierEpochsServe(t *testing.T) {
+	var mu sync.Mutex
+	var asked []int64
+	var says func(sample int64) teacherstest.Reply
+	server := teacherstest.New(t, func(r teacherstest.Request) teacherstest.Reply {
+		sample := int64(0)
+		if r.Seed != nil {
+			sample = *r.Seed
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		asked = append(asked, sample)
+		return says(sample)
+	})
+	w := newWorld(t)
+	w.file("p.jsonl", sums(1))
+	recipe := askRecipe("a", server.URL, "") + "check: [{verifier: math}]\nask: {samples: {min: 1, max: 3, until_pass: 1}}\nmerge: {policy: all_passing}\n"
+	fails := teacherstest.Reply{Status: 400, Message: "no"}
+	wrong, right := teacherstest.Reply{Content: "The answer is 7."}, teacherstest.Reply{Content: "The answer is 1."}
+	for i, step := range []struct {
+		refresh string
+		says    []teacherstest.Reply
+		want    []int64
+	}{
+		{"", []teacherstest.Reply{fails, wrong, right}, []int64{0, 1, 2}},
+		{"t", []teacherstest.Reply{fails, fails, fails}, []int64{0, 1, 2}},
+		{"", []teacherstest.Reply{wrong, wrong, wrong}, []int64{0}},
+	} {
+		asked, says = nil, func(sample int64) teacherstest.Reply { return step.says[sample] }
+		r := w.startAs(recipe, func(ref *wire.BuildRef) { ref.Refresh = step.refresh }).ask()
+		if !slices.Equal(asked, step.want) {
+			t.Errorf("build %d asked samples %v, want %v", i, asked, step.want)
+		}
+		r.refine()
+		if _, result := r.seal(); result.Accepted != 1 {
+			t.Errorf("build %d: %+v", i, result)
+		}
+	}
+}
