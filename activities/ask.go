@@ -332,6 +332,10 @@ func (w *askWork) askOne(admit, flight context.Context, ask *asked) error {
 	if ask.turn.wait(admit) != nil {
 		return nil
 	}
+	if w.health.begin(admit, w.teacher.atFirst()) != nil {
+		return nil
+	}
+	defer w.health.end()
 	flight = teachers.WithTrace(flight, &teachers.Trace{Sent: ask.turn.sent, FirstText: ask.turn.firstText})
 	started := time.Now()
 	ask.told = 0

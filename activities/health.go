@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync"
@@ -24,6 +25,16 @@ const (
 	// badRow asks in a row were refused as they are, and none was ever
 	// answered: the parameters are at fault, not the prompts.
 	badRow = 64
+	// trial is how many asks are under way until the first of them is answered,
+	// where no concurrency is declared: an ask that waits for its next request
+	// holds no place at the endpoint, so without this a teacher that never
+	// answers would be sent every prompt before it is given up.
+	trial = 8
+	// lostNetwork requests in a row were cut off, over neverFor, and none was
+	// ever answered; of other failures that may be charged it takes lostTimes
+	// for each ask under way.
+	lostNetwork = 12
+	lostTimes   = 3
 	// lostRow asks in a row failed, over lostFor, of a teacher that had
 	// answered before: longer than an endpoint takes to restart.
 	lostRow = 64
@@ -48,9 +59,79 @@ type health struct {
 	last     string // what the last of them said
 	stopped  *wire.TeacherFailed
 	gone     chan struct{} // closed when the teacher is given up
+
+	underWay int
+	room     chan struct{} // closed when one that is under way ends, until the first answer
+	lost     int           // requests that may be charged and failed, before the first answer
+	cut      int           // of them were cut off
+	lostFrom time.Time
 }
 
-func newHealth() *health { return &health{gone: make(chan struct{})} }
+func newHealth() *health { return &health{gone: make(chan struct{}), room: make(chan struct{})} }
+
+// begin waits until an ask may be sent: until the first answer no more than most
+// are under way. The caller calls end.
+func (h *health) begin(ctx context.Context, most int) error {
+	for {
+		h.mu.Lock()
+		if h.answered || h.underWay < most {
+			h.underWay++
+			h.mu.Unlock()
+			return nil
+		}
+		room := h.room
+		h.mu.Unlock()
+		select {
+		case <-room:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (h *health) end() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.underWay--
+	h.makeRoom()
+}
+
+// makeRoom lets those look again who wait. The lock is held.
+func (h *health) makeRoom() {
+	if h.room != nil {
+		close(h.room)
+		h.room = make(chan struct{})
+		if h.answered {
+			h.room = nil // nobody waits any more
+		}
+	}
+}
+
+// lose notes a failed request that may be charged, of an ask that goes on. A
+// teacher that has never answered is not paid for every retry of every ask.
+func (h *health) lose(e *teachers.Error, now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.answered || h.stopped != nil || e.Class == teachers.ClassTooLarge || e.Class == teachers.ClassCancelled {
+		return
+	}
+	if h.lost == 0 {
+		h.lostFrom = e.Started
+	}
+	h.lost++
+	h.last = briefly(e)
+	if e.Class == teachers.ClassNetwork {
+		h.cut++
+	}
+	if now.Sub(h.lostFrom) >= neverFor && (h.cut == h.lost && h.cut >= lostNetwork || h.lost >= max(lostNetwork, lostTimes*h.underWay)) {
+		h.giveUp(e, e.Class)
+	}
+}
+
+func (h *health) giveUp(e *teachers.Error, class string) {
+	h.stopped = &wire.TeacherFailed{Class: class, Text: bounded(e.Error())}
+	close(h.gone)
+}
 
 // healthOf is the one record of a teacher in a build.
 func (a *Activities) healthOf(buildID, teacherID string) *health {
@@ -72,7 +153,10 @@ func (a *Activities) healthOf(buildID, teacherID string) *health {
 func (h *health) succeeded() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.answered = true
+	if !h.answered {
+		h.answered = true
+		h.makeRoom()
+	}
 	h.row, h.refused, h.bad, h.last = 0, 0, 0, ""
 }
 
@@ -98,8 +182,7 @@ func (h *health) failed(e *teachers.Error, began, now time.Time) {
 		h.row, h.refused, h.bad = 0, 0, 0
 	}
 	if class := h.verdict(e, now); class != "" && h.stopped == nil {
-		h.stopped = &wire.TeacherFailed{Class: class, Text: bounded(e.Error())}
-		close(h.gone)
+		h.giveUp(e, class)
 	}
 }
 

@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync"
@@ -140,5 +141,85 @@ teachers: [{id: t, model: m, base_url: %q, limits: {concurrency: %d}}]
 	}
 	if out := w.start(recipe(3)).askBatch("t", 0); requests.Load() == sent || out.Stopped == nil || out.Counts.Reused != 1 {
 		t.Errorf("another build does not ask again: %+v", out)
+	}
+}
+
+// Until the first answer only so many asks are under way; from then on any.
+func TestFirstAsksAreFew(t *testing.T) {
+	h := newHealth()
+	for range 3 {
+		if err := h.begin(t.Context(), 3); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if err := h.begin(gone, 3); err == nil {
+		t.Fatal("a fourth began")
+	}
+	began := make(chan error)
+	go func() { began <- h.begin(t.Context(), 3) }()
+	h.end()
+	if err := <-began; err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		go func() { began <- h.begin(t.Context(), 3) }()
+	}
+	h.succeeded()
+	for range 5 {
+		if err := <-began; err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 8 {
+		h.end()
+	}
+	if h.underWay != 0 {
+		t.Errorf("%d are under way", h.underWay)
+	}
+}
+
+// A teacher that never answered is given up for requests that may be charged,
+// before their asks have used up all of theirs.
+func TestRetriesOfATeacherThatNeverAnswers(t *testing.T) {
+	start := time.Now()
+	for name, c := range map[string]struct {
+		class    string
+		answered bool
+		want     int // requests until it is given up; 0: never
+	}{
+		"cut off":                  {teachers.ClassNetwork, false, lostNetwork},
+		"truncated":                {teachers.ClassTruncated, false, lostTimes * 10},
+		"too large":                {teachers.ClassTooLarge, false, 0},
+		"our own stop":             {teachers.ClassCancelled, false, 0},
+		"one that answered before": {teachers.ClassNetwork, true, 0},
+	} {
+		h := newHealth()
+		for range 10 {
+			if err := h.begin(t.Context(), 10); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if c.answered {
+			h.succeeded()
+		}
+		given := 0
+		for i := 1; i <= 100 && given == 0; i++ {
+			h.lose(&teachers.Error{Class: c.class, Started: start}, start.Add(neverFor))
+			if h.stop() != nil {
+				given = i
+			}
+		}
+		if given != c.want {
+			t.Errorf("%s: given up after %d, want %d", name, given, c.want)
+		}
+		h = newHealth()
+		for range 100 {
+			h.lose(&teachers.Error{Class: c.class, Started: start}, start.Add(neverFor-1))
+		}
+		if h.stop() != nil {
+			t.Errorf("%s: given up at once", name)
+		}
 	}
 }

@@ -59,6 +59,7 @@ func (w *askWork) lose(ctx context.Context, ask *asked, e *teachers.Error) error
 		return fmt.Errorf("keep a failure of teacher %s: %w", w.teacher.spec.ID, err)
 	}
 	w.charge(ask, e)
+	w.health.lose(e, time.Now())
 	return nil
 }
 

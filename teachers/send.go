@@ -3,6 +3,8 @@ package teachers
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"errors"
 	"io"
 	"maps"
 	"net/http"
@@ -61,7 +63,7 @@ func (c *Client) send(ctx context.Context, body []byte, key string, dog *watchdo
 		request.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 		response, err := c.transport.RoundTrip(request)
 		if err != nil {
-			return nil, err
+			return nil, plainly(err)
 		}
 		target := redirected(request.URL, response)
 		if target == nil || hop == maxRedirects {
@@ -88,4 +90,14 @@ func redirected(from *url.URL, response *http.Response) *url.URL {
 		return nil
 	}
 	return to
+}
+
+// plainly says in words what a server that speaks no TLS looks like to one that
+// expects it, as http.Client does.
+func plainly(err error) error {
+	var header tls.RecordHeaderError
+	if errors.As(err, &header) && string(header.RecordHeader[:]) == "HTTP/" {
+		return http.ErrSchemeMismatch
+	}
+	return err
 }

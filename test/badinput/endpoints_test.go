@@ -74,7 +74,7 @@ func badEndpoints() []badEndpoint {
 	}
 	return []badEndpoint{
 		{"nobody listens", closedPort, "", 0, given(0, "network: dial tcp 127.0.0.1:", "connection refused", "check that the endpoint is up")},
-		{"a wrong key", echo(401), keyed, 0, given(0, "/v1/chat/completions: auth (HTTP 401)", "check the variable that api_key_env names")},
+		{"a wrong key", echo(401), keyed, 0, given(0, "/v1/chat/completions: auth (HTTP 401)", "check the key that api_key_env")},
 		{"no access", echo(403), keyed, 0, given(0, "auth (HTTP 403)")},
 		{"a wrong model", always(teacherstest.Reply{Status: 404, Message: "The model `m` does not exist", Code: "model_not_found"}), "", 0, given(0, "not_found (HTTP 404): The model `m` does not exist", "check base_url and model")},
 		{"a wrong path", page(404, "text/html", "<html>404 page not found</html>"), "", 0, given(0, "not_found (HTTP 404)", "check base_url")},
