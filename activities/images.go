@@ -24,6 +24,8 @@ import (
 const (
 	// imageWave is how many rows' images are found before the next rows are read,
 	imageWave = 256
+	// or so many bytes of them that stand in the rows themselves,
+	imageWaveBytes = 64 << 20
 	// and imagesAtOnce how many of them at the same time.
 	imagesAtOnce = 16
 	// maxImageIndex bounds the list of a build's images: about two million.
@@ -111,11 +113,15 @@ func (im *Images) source(ctx context.Context, src *recipe.PromptSource, files []
 	}
 	left := src.Limit
 	var wave []imageRow
-	full := func() bool { return len(wave) == imageWave || src.Limit > 0 && len(wave) == left }
+	held := 0 // bytes of the wave's references
+	full := func() bool {
+		return len(wave) == imageWave || held >= imageWaveBytes || src.Limit > 0 && len(wave) == left
+	}
 	end := func() error { // of a wave
 		good, err := im.wave(ctx, wave)
 		left -= good
-		wave = wave[:0]
+		clear(wave)
+		wave, held = wave[:0], 0
 		return err
 	}
 	for _, f := range files {
@@ -134,6 +140,9 @@ func (im *Images) source(ctx context.Context, src *recipe.PromptSource, files []
 			}
 			if err != nil {
 				return err
+			}
+			for i := range refs {
+				held += len(refs[i].Text) + len(refs[i].Data)
 			}
 			if wave = append(wave, imageRow{file: f, refs: refs}); full() {
 				if err := end(); err != nil {

@@ -1,8 +1,15 @@
 package activities
 
 import (
+	"bytes"
+	"context"
+	"encoding/base64"
 	"errors"
+	"fmt"
+	"io"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stillhouse-data/stillhouse/internal/images"
@@ -32,5 +39,47 @@ func TestHostileImageReferences(t *testing.T) {
 	}
 	if _, err := decodeImages(text); err != nil {
 		t.Error(err)
+	}
+}
+
+// A countedReader counts what was read of a file.
+type countedReader struct {
+	io.Reader
+	n *atomic.Int64
+}
+
+func (c countedReader) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+func (countedReader) Close() error { return nil }
+
+// Rows may hold their images themselves: those of a few hundred rows together
+// need not fit the memory.
+func TestInlineImagesAreFoundAFewAtATime(t *testing.T) {
+	image := base64.StdEncoding.EncodeToString(append(bytes.Clone(pixel), make([]byte, 8<<20)...))
+	var file bytes.Buffer
+	for i := range 24 {
+		fmt.Fprintf(&file, `{"prompt":"q%d","i":"data:image/png;base64,%s"}`+"\n", i, image)
+	}
+	var read atomic.Int64
+	var first sync.Once
+	before := int64(0) // read before an image was kept
+	f := sources.File{Name: "p.jsonl", Key: "k", Size: int64(file.Len()), SHA256: "d", Open: func(context.Context) (io.ReadCloser, error) {
+		return countedReader{bytes.NewReader(file.Bytes()), &read}, nil
+	}}
+	r := parsed(t, "name: d\nprompts: [{path: p.jsonl, fields: {images: i}}]\nteachers: [{model: m, base_url: http://localhost/v1}]\n")
+	im, err := FindImages(t.Context(), r, [][]sources.File{{f}}, func(context.Context, *images.Image) error {
+		first.Do(func() { before = read.Load() })
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	im.Close()
+	if most := int64(imageWaveBytes + 3*len(image)); before == 0 || before > most {
+		t.Errorf("%d bytes of rows were held at once, want at most %d of %d", before, most, file.Len())
 	}
 }
