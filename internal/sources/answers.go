@@ -88,6 +88,9 @@ func (m *AnswerMapper) recordings(values map[string]any) ([]Recording, error) {
 	return out, nil
 }
 
+// maxTokens bounds the tokens of a recorded answer: no sum of such overflows.
+const maxTokens = 1 << 32
+
 // common is what all samples of a row share.
 func (m *AnswerMapper) common(values map[string]any) (a RecordedAnswer, err error) {
 	a.Finish = "stop"
@@ -104,7 +107,7 @@ func (m *AnswerMapper) common(values map[string]any) (a RecordedAnswer, err erro
 		return a, err
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil || n < 0 {
+	if err != nil || n < 0 || n > maxTokens {
 		return a, fmt.Errorf("field %s is no number of tokens", m.tokens.name)
 	}
 	a.CompletionTokens = &n

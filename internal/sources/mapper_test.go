@@ -210,6 +210,7 @@ func TestAnswers(t *testing.T) {
 		{"samples of different number", recipe.AnswerFields{Content: "c", Reasoning: "r"}, `{"prompt":"p","c":["a","b"],"r":"x"}`, "! f.jsonl:7: fields c and r hold 2 and 1 samples"},
 		{"no last turn", recipe.AnswerFields{Messages: "messages"}, `{"messages":[{"role":"user","content":"p"}]}`, "! f.jsonl:7: the messages end without the assistant's turn; the row holds no answer"},
 		{"an answer to nothing", recipe.AnswerFields{Messages: "messages"}, `{"messages":[{"role":"assistant","content":"a"}]}`, "! f.jsonl:7: the prompt is empty"},
+		{"too many tokens", recipe.AnswerFields{Content: "c", CompletionTokens: "n"}, `{"prompt":"p","c":"a","n":9223372036854775807}`, "! f.jsonl:7: field n is no number of tokens"},
 		{"odd tokens", recipe.AnswerFields{Content: "c", CompletionTokens: "n"}, `{"prompt":"p","c":"a","n":-1}`, "! f.jsonl:7: field n is no number of tokens"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
