@@ -16,6 +16,9 @@ import (
 // back, before it lets the stream look at its other batches.
 const purseWait = time.Minute
 
+// holderWait bounds how long is waited for a wallet to learn of its account.
+const holderWait = 10 * time.Second
+
 // worst is the most that the batch can cost.
 func (j *batchJob) worst(ctx context.Context) (micros int64, err error) {
 	err = j.store.Asks(ctx, j.st.Key, func(ask batches.Ask) error {
@@ -51,7 +54,7 @@ func (j *batchJob) reserve(ctx context.Context) (*wire.BatchSubmitOutput, error)
 	err = purse.Spend(waiting, worst)
 	switch {
 	case err == nil:
-		j.st.Reserved = worst // saved with the state that comes next
+		j.st.Reserved, j.st.Purse = worst, accountOf(purse) // saved with the state that comes next
 		return nil, nil
 	case ctx.Err() != nil:
 		return nil, err
@@ -67,16 +70,49 @@ func (j *batchJob) reserve(ctx context.Context) (*wire.BatchSubmitOutput, error)
 }
 
 // unreserve gives back what is reserved for a batch that was not submitted.
-func (j *batchJob) unreserve(reserved int64) {
-	if reserved == 0 || j.st.BuildID != j.in.BuildID {
+func (j *batchJob) unreserve(ctx context.Context, reserved int64) {
+	if reserved == 0 {
 		return
 	}
+	if purse, done := j.holder(ctx); purse != nil {
+		defer done()
+		purse.Settle(reserved, 0)
+	}
+}
+
+// holder is the purse that holds what is reserved for the batch: that of the
+// build which submitted it, or of one that goes on with the same account. It is
+// nil where that account is closed, which must not make another one larger, or
+// where nobody can tell: then the amount stays charged.
+func (j *batchJob) holder(ctx context.Context) (teachers.Purse, func()) {
 	purse, done, err := j.purse()
 	if purse == nil || err != nil {
-		return // it stays charged
+		return nil, nil
 	}
-	defer done()
-	purse.Settle(reserved, 0)
+	if j.st.BuildID == j.in.BuildID {
+		return purse, done
+	}
+	if j.st.Purse != 0 {
+		// A wallet that has just been opened knows its account once it has borrowed.
+		waiting, cancel := context.WithTimeout(ctx, holderWait)
+		defer cancel()
+		if err := purse.Reserve(waiting, 1); err == nil {
+			purse.Settle(1, 0)
+		}
+		if accountOf(purse) == j.st.Purse {
+			return purse, done
+		}
+	}
+	done()
+	return nil, nil
+}
+
+// accountOf is the account that a purse pays from; 0 where it has none.
+func accountOf(purse teachers.Purse) int64 {
+	if p, ok := purse.(interface{ Account() int64 }); ok {
+		return p.Account()
+	}
+	return 0
 }
 
 // unsaved gives back what was reserved for a submission that is another
@@ -87,7 +123,7 @@ func (j *batchJob) unsaved(ctx context.Context, err error, reserved int64) {
 		return
 	}
 	if now, err := j.store.Load(ctx, j.st.Key); err == nil && now.Try != j.st.Try {
-		j.unreserve(reserved)
+		j.unreserve(ctx, reserved)
 	}
 }
 
@@ -98,15 +134,14 @@ func (j *batchJob) purse() (teachers.Purse, func(), error) {
 
 // settle ends the reservation of a batch that is collected, row by row: what a
 // row has cost, nothing for one that was not run, and the most for one that may
-// be charged though nobody can know. Another build's reservation stays charged to
-// that build: its account may be closed, and this one's must not grow by it.
-func (r *batchReading) settle() {
-	if r.job.st.Reserved == 0 || r.job.st.BuildID != r.job.in.BuildID {
+// be charged though nobody can know.
+func (r *batchReading) settle(ctx context.Context) {
+	if r.job.st.Reserved == 0 {
 		return
 	}
-	purse, done, err := r.job.purse()
-	if purse == nil || err != nil {
-		return // it stays charged
+	purse, done := r.job.holder(ctx)
+	if purse == nil {
+		return
 	}
 	defer done()
 	for i := range r.rows {
@@ -131,6 +166,6 @@ func (row *batchRow) charge() int64 {
 }
 
 // settleAll gives back the reservation of a batch of which nothing ran.
-func (j *batchJob) settleAll() {
-	j.unreserve(j.st.Reserved)
+func (j *batchJob) settleAll(ctx context.Context) {
+	j.unreserve(ctx, j.st.Reserved)
 }

@@ -211,3 +211,39 @@ func TestABatchThatAnotherWorkerMovedOnIsReservedOnce(t *testing.T) {
 		t.Errorf("%+v after %+v", l, b.counts)
 	}
 }
+
+// The next run goes on with the account of one that was cancelled: what a batch
+// held of it, and did not cost, comes back. Of an account that has ended nothing
+// comes into another.
+func TestTheNextRunSettlesWhatABatchHeld(t *testing.T) {
+	for _, ended := range []bool{false, true} {
+		server := teacherstest.NewBatch(t, answers42, teacherstest.BatchOptions{})
+		w := newWorld(t)
+		d := w.withBudgets()
+		w.file("p.jsonl", sums(10))
+		recipe := batchRecipe("a", teachers.APIOpenAIBatch, server.URL, "") + "ask: {budget: {usd: 1}}\n"
+		first := w.startBatches(recipe)
+		for _, key := range first.prepare(false).Submit {
+			first.submit(key)
+		}
+		w.givesBack()
+		held := d.book.Lines()[0].Spent
+		if held < 10*64 {
+			t.Fatalf("%+v", d.book.Lines())
+		}
+		want := int64(0)
+		if ended {
+			o := opening(first.ref, budget.Limits{})
+			d.book.Close(time.Now(), budget.Close{Job: o.Job, Build: o.Build, Complete: true})
+		}
+		next := w.startBatches(recipe)
+		next.round(next.prepare(false))
+		w.givesBack()
+		if !ended {
+			want = next.counts.CostMicros
+		}
+		if l := d.book.Lines()[0]; next.counts.New != 10 || l.Spent != want || l.Held != 0 || server.Stats().SubmittedTwice != 0 {
+			t.Errorf("account ended: %v: %+v after %+v, %d were held", ended, l, next.counts, held)
+		}
+	}
+}

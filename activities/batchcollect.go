@@ -95,7 +95,7 @@ func (j *batchJob) close(ctx context.Context, b *teachers.Batch, r *batchReading
 	if err := j.store.Save(ctx, j.st); err != nil {
 		return nil, err
 	}
-	r.settle()
+	r.settle(ctx)
 	// Some vendors keep only so many files; that one is left over stops nobody.
 	id := j.st.File
 	if !j.service.Uploads() {
@@ -141,7 +141,7 @@ func (j *batchJob) refusedWhole(ctx context.Context, b *teachers.Batch) (*wire.B
 	if err := j.store.Save(ctx, j.st); err != nil {
 		return nil, err
 	}
-	j.settleAll()
+	j.settleAll(ctx)
 	out, err := j.collected(ctx)
 	if err != nil {
 		return nil, err

@@ -167,7 +167,7 @@ func (j *batchJob) create(ctx context.Context, note func(string)) (*wire.BatchSu
 		if serr := j.store.Save(ctx, j.st); serr != nil {
 			return nil, serr
 		}
-		j.unreserve(reserved)
+		j.unreserve(ctx, reserved)
 		return j.refused(ctx, err)
 	}
 	return j.unknown(), nil

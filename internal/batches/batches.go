@@ -57,6 +57,8 @@ type Record struct {
 	Bytes   int64     `json:"bytes"` // of the file of requests
 	// Reserved is what a budget holds for it, in micro-dollars.
 	Reserved int64 `json:"reserved_micros,omitempty"`
+	// Purse is the account of the budget that holds it; 0: it is not known.
+	Purse int64 `json:"purse,omitempty"`
 
 	State     string    `json:"state"`
 	File      string    `json:"file,omitempty"`     // id of the uploaded file

@@ -86,6 +86,14 @@ func (p *Purse) wait(ctx context.Context, one *waiter) error {
 	return ctx.Err()
 }
 
+// Account is the account that the purse pays from, as far as this wallet knows:
+// another number for each, 0 where it has not heard of any.
+func (p *Purse) Account() int64 {
+	p.w.mu.Lock()
+	defer p.w.mu.Unlock()
+	return p.w.file.period
+}
+
 // Settle ends a reservation with what was spent of it.
 func (p *Purse) Settle(reserved, cost int64) {
 	if reserved == 0 && cost == 0 {
