@@ -180,8 +180,9 @@ func (h *home) one(c *truth, p *Purse, teacher string, most, cost int64, lasts t
 	if !pause(h.ctx, lasts) {
 		return false // killed: it may have been charged
 	}
-	p.Settle(most, cost)
+	// Settled, it may be another's at once.
 	c.charge(teacher, cost-most)
+	p.Settle(most, cost)
 	c.mu.Lock()
 	c.billed += cost
 	c.asks++
