@@ -89,8 +89,12 @@ func (d *description) ledger() {
 		sent, failed, lost = sent+c.Attempts, failed+c.FailedAttempts, lost+c.LostMicros
 	}
 	if sent > 0 {
-		d.line("requests", "%s for these answers, %s of them brought none and may have cost %s; head %s --table %s lists them",
-			grouped(sent), grouped(failed), money(lost), d.version.Ref(), datasets.TableAttempts)
+		outcome := "all of them answered"
+		if failed > 0 {
+			outcome = fmt.Sprintf("%s of them brought no answer and may have cost %s", grouped(failed), money(lost))
+		}
+		d.line("requests", "%s for these answers, %s; head %s --table %s lists them",
+			grouped(sent), outcome, d.version.Ref(), datasets.TableAttempts)
 	}
 	for i := range d.manifest.Teachers {
 		t := &d.manifest.Teachers[i]

@@ -139,7 +139,7 @@ func TestLedgerAgreesWithTheEndpoint(t *testing.T) {
 	if want := stats["a"].Faults["wrongmodel"] + stats["b"].Faults["wrongmodel"]; drifted != want || want == 0 {
 		t.Errorf("%d answers are flagged as another model's, want %d", drifted, want)
 	}
-	if out := h.run(0, "show", "ledger").stdout(); !strings.Contains(out, "model_drift") || !strings.Contains(out, "brought none") {
+	if out := h.run(0, "show", "ledger").stdout(); !strings.Contains(out, "model_drift") || !strings.Contains(out, "brought no answer") {
 		t.Errorf("show tells nothing of it:\n%s", out)
 	}
 	if out := h.run(0, "head", "ledger", "--table", "attempts", "--where", `outcome == "answered" && billable`, "-n", "1").stdout(); !strings.Contains(out, "estimated") {
