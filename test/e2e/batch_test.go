@@ -28,6 +28,7 @@ const (
 // build publishes, byte for byte, and no row is submitted twice: what is
 // submitted twice is paid for twice.
 func TestBatchKill(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	for _, api := range []string{"openai-batch", "anthropic-batch"} {
 		t.Run(api, func(t *testing.T) { batchKill(t, api) })
 	}

@@ -74,6 +74,7 @@ func startBudgetSim(t testing.TB, more ...string) *sim {
 // ends by itself. By the endpoint's own counts it has spent no more than a
 // dollar and most of it; a larger budget buys the rest and nothing else.
 func TestBudgetSurvivesKills(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	s := startBudgetSim(t)
 	recipe := budgetRecipe(t, s, "killed-budget", "budget: {usd: 1.00}", 3000, 4, "one")
 	h := newHouse(t)
@@ -150,6 +151,7 @@ func killedAfter(t testing.TB, p *process, d time.Duration, worked func() bool) 
 // TestBudgetUsedUp leaves less than one ask's most of a budget that nothing
 // disturbs, however many asks would like to be under way.
 func TestBudgetUsedUp(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	s := startBudgetSim(t)
 	recipe := budgetRecipe(t, s, "used-up", "budget: {usd: 9}", 2000, 32, "one", "two")
 	h := newHouse(t)
@@ -182,6 +184,7 @@ func TestBudgetUsedUp(t *testing.T) {
 // TestBudgetRaisedWhileItWaits pauses a build, kills it, and gives it another
 // budget when it is started again.
 func TestBudgetRaisedWhileItWaits(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	s := startBudgetSim(t)
 	recipe := budgetRecipe(t, s, "paused-budget", "budget: {usd: 0.10}", 1000, 4, "one")
 	h := newHouse(t)
@@ -207,6 +210,7 @@ func TestBudgetRaisedWhileItWaits(t *testing.T) {
 // TestBudgetOfAMonth lets two builds of a dataset, from two recipes and at the
 // same time, spend one month's budget.
 func TestBudgetOfAMonth(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	s := startBudgetSim(t)
 	h := newHouse(t)
 	server := h.start("serve")

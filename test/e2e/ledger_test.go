@@ -161,6 +161,7 @@ func TestLedgerAgreesWithTheEndpoint(t *testing.T) {
 // TestLedgerSurvivesKills kills the process in the middle of asking: no row is
 // missing of an answer, or of a part of one, that had been here for a moment.
 func TestLedgerSurvivesKills(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	const n, kills = 400, 4
 	s := startSim(t, "-models", "a,b", "-ttft", "20ms", "-chunk", "200", "-synthetic-tokens", "60", "-fault-attempts", "1", "-faults", `{"midreset":0.2}`)
 	w := newWitness(t, s)

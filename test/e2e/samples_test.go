@@ -54,6 +54,7 @@ func sampledTruth(t *testing.T) map[string]int {
 // samples are those that the answers ask for, none was paid for twice but what
 // was in flight, and another run asks nothing.
 func TestSamplesUntilOnePassesSurviveKills(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	truth := sampledTruth(t)
 	want := 0
 	for _, n := range truth {
@@ -141,6 +142,7 @@ func wrongOnes(truth map[string]int) (n int) {
 // TestATeacherThatChangedBehindItsNameIsSeen: a probe shows it, nothing of the
 // dataset moves, and a refresh asks everything anew, once.
 func TestATeacherThatChangedBehindItsNameIsSeen(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	const prompts = 120
 	args := []string{"-models", "m", "-chunk", "4096", "-synthetic-tokens", "60"}
 	s := startSim(t, args...)
