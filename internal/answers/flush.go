@@ -44,6 +44,13 @@ func (s *Store) join() *round {
 	return s.next
 }
 
+// After a round of fewer records than restRows the rest is restFew times as long
+// as the round: little is asked, and somebody waits.
+const (
+	restRows = 64
+	restFew  = 2
+)
+
 // commitRounds runs one round after the other while any is wanted.
 func (s *Store) commitRounds(ctx context.Context) {
 	defer s.endRounds()
@@ -56,8 +63,11 @@ func (s *Store) commitRounds(ctx context.Context) {
 		}
 		s.pause(ctx, time.Until(rest))
 		began := time.Now()
-		s.runRound(ctx)
-		rest = time.Now().Add(min(time.Duration(s.tune.restTimes*time.Since(began).Nanoseconds()), s.tune.restMost))
+		times := s.tune.restTimes
+		if s.runRound(ctx) < restRows {
+			times = min(times, restFew)
+		}
+		rest = time.Now().Add(min(time.Duration(times*time.Since(began).Nanoseconds()), s.tune.restMost))
 	}
 }
 
@@ -90,15 +100,17 @@ func (s *Store) endRounds() {
 	}
 }
 
-func (s *Store) runRound(ctx context.Context) {
+// runRound commits what is pending and tells how many records that was.
+func (s *Store) runRound(ctx context.Context) int {
 	s.mu.Lock()
 	r := s.next
 	s.next, s.round = nil, r
 	s.working, s.pending = s.pending, nil
 	s.mu.Unlock()
 	if r == nil {
-		return
+		return 0
 	}
+	records := len(s.working)
 	r.err = s.commitEntries(ctx, s.working)
 	s.mu.Lock()
 	s.pending = append(slices.DeleteFunc(s.working, func(e *entry) bool { return e.indexed }), s.pending...)
@@ -112,6 +124,7 @@ func (s *Store) runRound(ctx context.Context) {
 	if r.err != nil {
 		s.log.Warn("answers: not indexed yet; they stay in the journal", "error", r.err)
 	}
+	return records
 }
 
 // commitEntries commits in parts, so that memory stays bounded however many
