@@ -15,8 +15,8 @@ import (
 // id of any length: what is remembered of them is bounded.
 func TestStrangeRowsDoNotFillTheMemory(t *testing.T) {
 	r := &batchReading{seen: map[[16]byte]bool{}}
-	const rows = 3 * mostSeen
-	long := strings.Repeat("x", 1<<12)
+	const rows = mostSeen + mostSeen/4
+	long := strings.Repeat("x", 1<<8)
 	for i := range rows {
 		row := &teachers.BatchRow{Line: i, CustomID: long, Raw: fmt.Append(nil, long, i)}
 		r.refuse(row, "it is no id of ours")

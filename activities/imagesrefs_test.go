@@ -59,9 +59,9 @@ func (countedReader) Close() error { return nil }
 // Rows may hold their images themselves: those of a few hundred rows together
 // need not fit the memory.
 func TestInlineImagesAreFoundAFewAtATime(t *testing.T) {
-	image := base64.StdEncoding.EncodeToString(append(bytes.Clone(pixel), make([]byte, 8<<20)...))
+	image := base64.StdEncoding.EncodeToString(append(bytes.Clone(pixel), make([]byte, 4<<20)...))
 	var file bytes.Buffer
-	for i := range 24 {
+	for i := range 20 {
 		fmt.Fprintf(&file, `{"prompt":"q%d","i":"data:image/png;base64,%s"}`+"\n", i, image)
 	}
 	var read atomic.Int64

@@ -343,7 +343,7 @@ func TestRefineOfShortAndLongAnswers(t *testing.T) {
 	server := teacherstest.New(t, func(r teacherstest.Request) teacherstest.Reply {
 		long := 0
 		if r.Seed != nil && *r.Seed >= 20 {
-			long = 12_000
+			long = 2_000
 		}
 		return teacherstest.Reply{Content: r.Prompt + strings.Repeat(" and so on", long)}
 	})
