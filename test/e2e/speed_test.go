@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -32,7 +33,7 @@ const (
 	speedMemory = 500
 )
 
-// BenchmarkBuild measures answers a second of a build and of a bare net/http
+// BenchmarkBuild measures, three times, answers a second of a build and of a bare net/http
 // loop that sends the same bodies with the same concurrency, and the most
 // memory of the build's processes.
 func BenchmarkBuild(b *testing.B) {
@@ -40,48 +41,59 @@ func BenchmarkBuild(b *testing.B) {
 	if s := os.Getenv("STILLHOUSE_BENCH_PROMPTS"); s != "" {
 		n, _ = strconv.Atoi(s)
 	}
+	var ratios []float64
 	for b.Loop() {
-		bodies := filepath.Join(b.TempDir(), "requests.jsonl")
-		s := startSim(b, "-models", "synth", "-chunk", "4096", "-request-log", bodies)
-		h := newHouse(b)
-		var prompts strings.Builder
-		for i := range n {
-			fmt.Fprintf(&prompts, `{"prompt":"Question %d: what is %d times %d, and how do you know? Explain each step so that a student can follow it."}`+"\n", i, i, i%97)
-		}
-		dir := b.TempDir()
-		write(b, filepath.Join(dir, "prompts.jsonl"), prompts.String())
-		recipe := write(b, filepath.Join(dir, "recipe.yaml"), fmt.Sprintf(`
+		ratios = append(ratios, speedOnce(b, n), speedOnce(b, n), speedOnce(b, n))
+	}
+	// Machines are noisy, and one slow second is a third of a run: the median
+	// counts.
+	slices.Sort(ratios)
+	if median := ratios[len(ratios)/2]; median < speedRatio {
+		b.Errorf("builds reached %.2f of the bare loop's speed (%.2f), less than %.2f", median, ratios, speedRatio)
+	}
+}
+
+// speedOnce runs one build and one bare loop, and gives the part of the loop's
+// speed that the build reached while it asked.
+func speedOnce(b *testing.B, n int) float64 {
+	bodies := filepath.Join(b.TempDir(), "requests.jsonl")
+	s := startSim(b, "-models", "synth", "-chunk", "4096", "-request-log", bodies)
+	h := newHouse(b)
+	var prompts strings.Builder
+	for i := range n {
+		fmt.Fprintf(&prompts, `{"prompt":"Question %d: what is %d times %d, and how do you know? Explain each step so that a student can follow it."}`+"\n", i, i, i%97)
+	}
+	dir := b.TempDir()
+	write(b, filepath.Join(dir, "prompts.jsonl"), prompts.String())
+	recipe := write(b, filepath.Join(dir, "recipe.yaml"), fmt.Sprintf(`
 apiVersion: stillhouse/v1
 name: speed
 prompts: [{path: prompts.jsonl}]
 teachers: [{id: synth, base_url: "%s", model: synth, identity: sim, limits: {concurrency: %d}}]
 `, s.url(), speedConcurrency))
 
-		p := h.start("build", recipe, "--json", "--quiet")
-		span, memory := watchSpeed(p, s, n)
-		if code := p.wait(10 * time.Minute); code != 0 {
-			b.Fatalf("exit code %d\n%s", code, tail(p.stderr(), 2000))
-		}
-		build := p.result()
-		asking := float64(n) * 0.9 / span.Seconds()
-
-		s.reset()
-		bare := bareLoop(b, s.url()+"/chat/completions", bodies, n)
-		b.ReportMetric(bare, "bare/s")
-		b.ReportMetric(asking, "asking/s")
-		b.ReportMetric(float64(n)/build.DurationS, "build/s")
-		b.ReportMetric(asking/bare, "asking/bare")
-		b.ReportMetric(float64(n)/build.DurationS/bare, "build/bare")
-		b.ReportMetric(float64(memory)/1024, "MiB")
-		b.Logf("%d prompts: bare loop %.0f answers/s; build %.0f answers/s while it asks (%.2f of it), %.0f over the whole %.1f s (%.2f); at most %d MiB a process",
-			n, bare, asking, asking/bare, float64(n)/build.DurationS, build.DurationS, float64(n)/build.DurationS/bare, memory/1024)
-		if memory/1024 > speedMemory {
-			b.Errorf("a process held %d MiB, more than %d", memory/1024, speedMemory)
-		}
-		if asking/bare < speedRatio {
-			b.Errorf("the build reached %.2f of the bare loop's speed, less than %.2f", asking/bare, speedRatio)
-		}
+	p := h.start("build", recipe, "--json", "--quiet")
+	span, memory := watchSpeed(p, s, n)
+	if code := p.wait(10 * time.Minute); code != 0 {
+		b.Fatalf("exit code %d\n%s", code, tail(p.stderr(), 2000))
 	}
+	build := p.result()
+	asking := float64(n) * 0.9 / span.Seconds()
+
+	s.reset()
+	bare := bareLoop(b, s.url()+"/chat/completions", bodies, n)
+	b.ReportMetric(bare, "bare/s")
+	b.ReportMetric(asking, "asking/s")
+	b.ReportMetric(float64(n)/build.DurationS, "build/s")
+	b.ReportMetric(asking/bare, "asking/bare")
+	b.ReportMetric(float64(n)/build.DurationS/bare, "build/bare")
+	b.ReportMetric(float64(memory)/1024, "MiB")
+	b.Logf("%d prompts: bare loop %.0f answers/s; build %.0f answers/s while it asks (%.2f of it), %.0f over the whole %.1f s (%.2f); at most %d MiB a process",
+		n, bare, asking, asking/bare, float64(n)/build.DurationS, build.DurationS, float64(n)/build.DurationS/bare, memory/1024)
+	if memory/1024 > speedMemory {
+		b.Errorf("a process held %d MiB, more than %d", memory/1024, speedMemory)
+	}
+	return asking / bare
 }
 
 // watchSpeed measures on the server's side: the time from the first 5 % of the
