@@ -12,11 +12,10 @@ import (
 
 const cardName = "README.md"
 
-// writeCard writes the dataset card: YAML that the hub and the datasets
-// library read, then what a person wants to know.
-func writeCard(ctx context.Context, s sink, m *catalog.Manifest, a *about) error {
+// writeCard writes a dataset card into the export.
+func writeCard(ctx context.Context, s sink, a *about, text string) error {
 	file, err := s.write(ctx, cardName, func(w io.Writer) (int64, error) {
-		_, err := io.WriteString(w, card(m, a))
+		_, err := io.WriteString(w, text)
 		return 0, err
 	})
 	if err != nil {
@@ -26,6 +25,8 @@ func writeCard(ctx context.Context, s sink, m *catalog.Manifest, a *about) error
 	return nil
 }
 
+// card is a view's dataset card: YAML that the hub and the datasets library
+// read, then what a person wants to know.
 func card(m *catalog.Manifest, a *about) string {
 	var b strings.Builder
 	b.WriteString("---\nconfigs:\n- config_name: default\n  data_files:\n")

@@ -31,35 +31,12 @@ func exportTable(ctx context.Context, cat *catalog.Catalog, m *catalog.Manifest,
 	if len(m.TableFiles(table)) == 0 {
 		return Summary{}, fmt.Errorf("%w: the version has no table %q; it has: %s", ErrUnknownView, table, strings.Join(m.Tables(), ", "))
 	}
-	warnings, err := checkTerms(m)
-	if err != nil {
-		return Summary{}, err
-	}
-	about := describe(m, tableView(table), opt, warnings)
-	sink, err := dest.begin(ctx, about)
-	if err != nil {
-		return Summary{}, err
-	}
-	if sink == nil { // it is all there
-		about.Unchanged = true
-		return about.summary(dest), nil
-	}
-	defer sink.abort()
-	if err := copyTable(ctx, cat, m, table, sink, about); err != nil {
-		return Summary{}, err
-	}
-	card, err := sink.write(ctx, cardName, func(w io.Writer) (int64, error) {
-		_, err := io.WriteString(w, tableCard(m, table, about))
-		return 0, err
+	return fill(ctx, m, tableView(table), dest, opt, func(sink sink, about *about) error {
+		if err := copyTable(ctx, cat, m, table, sink, about); err != nil {
+			return err
+		}
+		return writeCard(ctx, sink, about, tableCard(m, table, about))
 	})
-	if err != nil {
-		return Summary{}, fmt.Errorf("write %s: %w", cardName, err)
-	}
-	about.Files = append(about.Files, card)
-	if err := sink.commit(ctx, about); err != nil {
-		return Summary{}, err
-	}
-	return about.summary(dest), nil
 }
 
 // copyTable copies the table's files and holds each to its digest.

@@ -98,6 +98,17 @@ func export(ctx context.Context, cat *catalog.Catalog, m *catalog.Manifest, view
 	if err != nil {
 		return Summary{}, err
 	}
+	return fill(ctx, m, view, dest, opt, func(sink sink, about *about) error {
+		if err := writeSplits(ctx, cat, m, sink, write, about); err != nil {
+			return err
+		}
+		return writeCard(ctx, sink, about, card(m, about))
+	})
+}
+
+// fill lets write fill an export at dest, and commits it: all of it appears or
+// nothing. It writes nothing where the same export is there.
+func fill(ctx context.Context, m *catalog.Manifest, view string, dest Dest, opt Options, write func(sink, *about) error) (Summary, error) {
 	warnings, err := checkTerms(m)
 	if err != nil {
 		return Summary{}, err
@@ -112,10 +123,7 @@ func export(ctx context.Context, cat *catalog.Catalog, m *catalog.Manifest, view
 		return about.summary(dest), nil
 	}
 	defer sink.abort()
-	if err := writeSplits(ctx, cat, m, sink, write, about); err != nil {
-		return Summary{}, err
-	}
-	if err := writeCard(ctx, sink, m, about); err != nil {
+	if err := write(sink, about); err != nil {
 		return Summary{}, err
 	}
 	if err := sink.commit(ctx, about); err != nil {
