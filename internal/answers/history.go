@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/stillhouse-data/stillhouse/internal/objstore"
 )
 
@@ -142,24 +140,11 @@ func chosen(rows []hit, limit int64) int {
 // rowsOf finds all rows of each ask's key, in the index's order and without
 // copies.
 func (r *Reader) rowsOf(ctx context.Context, since time.Time, asks []Ask) ([][]hit, error) {
-	byEndpoint := make(map[string][]int)
-	for i := range asks {
-		if err := asks[i].validate(); err != nil {
-			return nil, err
-		}
-		byEndpoint[asks[i].Endpoint] = append(byEndpoint[asks[i].Endpoint], i)
-	}
-	all := make([][]hit, len(asks))
-	group, ctx := errgroup.WithContext(ctx)
-	for endpoint, which := range byEndpoint {
-		slices.SortFunc(which, func(a, b int) int { return bytes.Compare(asks[a].Key[:], asks[b].Key[:]) })
-		scan := &scan{Reader: r, since: since, asks: asks, all: all}
-		group.Go(func() error { return scan.in(ctx, rangeID{endpoint: endpoint}, which) })
-	}
-	if err := group.Wait(); err != nil {
+	scan := &scan{Reader: r, since: since, asks: asks, all: make([][]hit, len(asks))}
+	if err := eachEndpoint(ctx, asks, scan.in); err != nil {
 		return nil, err
 	}
-	return all, nil
+	return scan.all, nil
 }
 
 // A scan is one call of rowsOf. Its goroutines write to different asks.

@@ -161,24 +161,29 @@ type hit struct {
 // find finds the record for each ask.
 func (r *Reader) find(ctx context.Context, asks []Ask) ([]hit, error) {
 	began := time.Now()
+	search := &search{Reader: r, began: began, asks: asks, hits: make([]hit, len(asks))}
+	if err := eachEndpoint(ctx, asks, search.in); err != nil {
+		return nil, err
+	}
+	return search.hits, nil
+}
+
+// eachEndpoint calls in with each endpoint's whole range and the asks of it,
+// sorted by key, side by side.
+func eachEndpoint(ctx context.Context, asks []Ask, in func(context.Context, rangeID, []int) error) error {
 	byEndpoint := make(map[string][]int)
 	for i := range asks {
 		if err := asks[i].validate(); err != nil {
-			return nil, err
+			return err
 		}
 		byEndpoint[asks[i].Endpoint] = append(byEndpoint[asks[i].Endpoint], i)
 	}
-	hits := make([]hit, len(asks))
 	group, ctx := errgroup.WithContext(ctx)
 	for endpoint, which := range byEndpoint {
 		slices.SortFunc(which, func(a, b int) int { return bytes.Compare(asks[a].Key[:], asks[b].Key[:]) })
-		search := &search{Reader: r, began: began, asks: asks, hits: hits}
-		group.Go(func() error { return search.in(ctx, rangeID{endpoint: endpoint}, which) })
+		group.Go(func() error { return in(ctx, rangeID{endpoint: endpoint}, which) })
 	}
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-	return hits, nil
+	return group.Wait()
 }
 
 // A search is one call of find. Its goroutines write to different hits.

@@ -20,18 +20,18 @@ const window = 1 << 20
 const maxPage = 1 << 30
 
 // A Codec is a zstd codec for parquet.Compression. It is safe for concurrent
-// use; codecs of one level share their encoders.
-type Codec struct{ level zstd.EncoderLevel }
+// use.
+type Codec struct{ encoder func() *zstd.Encoder }
 
 // Fastest packs quickly: for files that are rewritten soon.
-var Fastest = &Codec{zstd.SpeedFastest}
+var Fastest = codec(zstd.SpeedFastest)
 
 // Default packs like zstd level 3: for files that are kept.
-var Default = &Codec{zstd.SpeedDefault}
+var Default = codec(zstd.SpeedDefault)
 
-var encoders = map[zstd.EncoderLevel]func() *zstd.Encoder{
-	zstd.SpeedFastest: sync.OnceValue(func() *zstd.Encoder { return newEncoder(zstd.SpeedFastest) }),
-	zstd.SpeedDefault: sync.OnceValue(func() *zstd.Encoder { return newEncoder(zstd.SpeedDefault) }),
+// codec makes its encoders when the first page is packed.
+func codec(level zstd.EncoderLevel) *Codec {
+	return &Codec{sync.OnceValue(func() *zstd.Encoder { return newEncoder(level) })}
 }
 
 func newEncoder(level zstd.EncoderLevel) *zstd.Encoder {
@@ -65,7 +65,7 @@ func (c *Codec) CompressionCodec() format.CompressionCodec { return format.Zstd 
 
 // Encode packs src into dst, which grows where it is too small.
 func (c *Codec) Encode(dst, src []byte) ([]byte, error) {
-	return encoders[c.level]().EncodeAll(src, dst[:0]), nil
+	return c.encoder().EncodeAll(src, dst[:0]), nil
 }
 
 // Decode unpacks src into dst, which grows where it is too small.
