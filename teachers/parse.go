@@ -22,12 +22,18 @@ func Parse(format string, raw []byte) (answer *Answer, err error) {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return nil, emptyBody()
 	}
+	if err := readWhole(dec, stream, raw); err != nil {
+		return nil, err
+	}
+	return marked(dec.answer())
+}
+
+// readWhole has a decoder read a response that is all there, up to the first
+// fault.
+func readWhole(dec decoder, stream bool, raw []byte) error {
 	if !stream {
 		_, start := sniff(raw, 0, true)
-		if err := dec.whole(raw[start:]); err != nil {
-			return nil, err
-		}
-		return marked(dec.answer())
+		return dec.whole(raw[start:])
 	}
 	var events sseReader
 	for !dec.closed() {
@@ -36,10 +42,10 @@ func Parse(format string, raw []byte) (answer *Answer, err error) {
 			break
 		}
 		if _, err := dec.event(name, data); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return marked(dec.answer())
+	return nil
 }
 
 // decoderFault is a panic of a decoder: a fault of this program that the

@@ -22,21 +22,7 @@ func ParsePartial(format string, raw []byte) (answer *Answer) {
 	if !ok {
 		return nil
 	}
-	if stream {
-		var events sseReader
-		for !dec.closed() {
-			name, data, ok := events.next(raw, true)
-			if !ok {
-				break
-			}
-			if _, err := dec.event(name, data); err != nil {
-				break
-			}
-		}
-	} else {
-		_, start := sniff(raw, 0, true)
-		_ = dec.whole(raw[start:]) // what was read before the fault stays
-	}
+	_ = readWhole(dec, stream, raw) // what was read before the fault stays
 	return dec.partial()
 }
 

@@ -18,30 +18,38 @@ type secretForms struct {
 	encoded [][]byte // base64 and hexadecimal
 }
 
-// knownForms keeps the forms of secrets that were seen, since every answer is
-// searched for them. It is bounded; what does not fit is made anew.
-var knownForms struct {
-	sync.RWMutex
-	of map[string]*secretForms
+// A memo keeps what was made for a key. It is bounded; what does not fit is made
+// anew. It is safe for concurrent use.
+type memo[V any] struct {
+	most int
+
+	mu sync.RWMutex
+	of map[string]V
 }
 
-const mostForms = 4096
+func (m *memo[V]) get(key string, fresh func() V) V {
+	m.mu.RLock()
+	v, ok := m.of[key]
+	m.mu.RUnlock()
+	if ok {
+		return v
+	}
+	v = fresh()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.of == nil || len(m.of) >= m.most {
+		m.of = map[string]V{}
+	}
+	m.of[key] = v
+	return v
+}
+
+// knownForms keeps the forms of secrets that were seen, since every answer is
+// searched for them.
+var knownForms = memo[*secretForms]{most: 4096}
 
 func formsOf(secret string) *secretForms {
-	knownForms.RLock()
-	f := knownForms.of[secret]
-	knownForms.RUnlock()
-	if f != nil {
-		return f
-	}
-	f = newForms(secret)
-	knownForms.Lock()
-	defer knownForms.Unlock()
-	if knownForms.of == nil || len(knownForms.of) >= mostForms {
-		knownForms.of = map[string]*secretForms{}
-	}
-	knownForms.of[secret] = f
-	return f
+	return knownForms.get(secret, func() *secretForms { return newForms(secret) })
 }
 
 // leastEncoded is the shortest encoded form that is looked for: shorter ones

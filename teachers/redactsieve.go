@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"strings"
-	"sync"
 )
 
 // A sieve tells in one pass whether a response may hold any of many secrets in
@@ -33,31 +32,12 @@ type gram struct {
 }
 
 // sieves keeps the sieve of each set of secrets that was looked for.
-var sieves struct {
-	sync.RWMutex
-	of map[string]*sieve
-}
-
-const mostSieves = 256
+var sieves = memo[*sieve]{most: 256}
 
 // sieve is that of the secrets that are looked for in answers; nil where there
 // are none.
 func (s secrets) sieve() *sieve {
-	key := strings.Join(s, "\x00")
-	sieves.RLock()
-	v, ok := sieves.of[key]
-	sieves.RUnlock()
-	if ok {
-		return v
-	}
-	v = newSieve(s)
-	sieves.Lock()
-	defer sieves.Unlock()
-	if sieves.of == nil || len(sieves.of) >= mostSieves {
-		sieves.of = map[string]*sieve{}
-	}
-	sieves.of[key] = v
-	return v
+	return sieves.get(strings.Join(s, "\x00"), func() *sieve { return newSieve(s) })
 }
 
 func newSieve(s secrets) *sieve {
