@@ -197,41 +197,24 @@ func logprobRow(spec *recipe.Teacher, c *datasets.Candidate, l *teachers.Logprob
 
 // tokenIDs gives n ids of a list of tokens, null where the slot or the id is
 // not known.
-func tokenIDs(t *teachers.Tokens, n int, at func(int) int) []*int32 {
-	out, values := make([]*int32, n), make([]int32, n)
-	for i := range out {
-		j := at(i)
-		if j < 0 {
-			continue
-		}
-		if id, known := t.ID(j); known {
-			values[i] = id
-			out[i] = &values[i]
-		}
-	}
-	return out
-}
+func tokenIDs(t *teachers.Tokens, n int, at func(int) int) []*int32 { return known(n, at, t.ID) }
 
-func tokenBytes(t *teachers.Tokens, n int, at func(int) int) []*[]byte {
-	out, values := make([]*[]byte, n), make([][]byte, n)
-	for i := range out {
-		j := at(i)
-		if j < 0 {
-			continue
-		}
-		if b, known := t.Bytes(j); known {
-			values[i] = b
-			out[i] = &values[i]
-		}
-	}
-	return out
-}
+func tokenBytes(t *teachers.Tokens, n int, at func(int) int) []*[]byte { return known(n, at, t.Bytes) }
 
 func floats(p []float32, n int, at func(int) int) []*float32 {
-	out, values := make([]*float32, n), make([]float32, n)
+	return known(n, at, func(j int) (float32, bool) { return p[j], p[j] == p[j] })
+}
+
+// known gives n values, null where at has no place for one or it is not known.
+func known[T any](n int, at func(int) int, get func(int) (T, bool)) []*T {
+	out, values := make([]*T, n), make([]T, n)
 	for i := range out {
-		if j := at(i); j >= 0 && p[j] == p[j] {
-			values[i] = p[j]
+		j := at(i)
+		if j < 0 {
+			continue
+		}
+		if v, ok := get(j); ok {
+			values[i] = v
 			out[i] = &values[i]
 		}
 	}

@@ -47,12 +47,12 @@ func TestMergeRowsSorts(t *testing.T) {
 			in = append(in, rowsOf(ids...))
 		}
 		slices.Sort(want)
-		got, err := idsOf(mergeRows(in))
+		got, err := idsOf(mergeSorted(in, (*stagedRow).task))
 		if err != nil || !slices.Equal(got, want) {
 			t.Fatalf("%q %v, want %q", got, err, want)
 		}
 		// Whoever stops early leaves nothing running.
-		for range mergeRows(in) {
+		for range mergeSorted(in, (*stagedRow).task) {
 			break
 		}
 	})
@@ -65,11 +65,11 @@ func TestMergeRowsEndsAtAnError(t *testing.T) {
 			yield(stagedRow{}, broken)
 		}
 	}
-	got, err := idsOf(mergeRows([]rowStream{rowsOf("a", "c"), failing}))
+	got, err := idsOf(mergeSorted([]rowStream{rowsOf("a", "c"), failing}, (*stagedRow).task))
 	if err != broken || !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("%q %v", got, err)
 	}
-	if _, err := idsOf(mergeRows([]rowStream{iter.Seq2[stagedRow, error](func(yield func(stagedRow, error) bool) { yield(stagedRow{}, broken) })})); err != broken {
+	if _, err := idsOf(mergeSorted([]rowStream{iter.Seq2[stagedRow, error](func(yield func(stagedRow, error) bool) { yield(stagedRow{}, broken) })}, (*stagedRow).task)); err != broken {
 		t.Errorf("%v", err)
 	}
 }

@@ -1,15 +1,9 @@
 package activities
 
 import (
-	"container/heap"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
-	"os"
-	"slices"
-
-	"github.com/stillhouse-data/stillhouse/datasets/parquetio"
 )
 
 // mergeFanIn is how many cells are merged at once. Each holds some rows and
@@ -26,19 +20,15 @@ func (s *seal) tasks(ctx context.Context, dir string) (iter.Seq2[refinedTask, er
 	if err != nil {
 		return nil, err
 	}
-	for len(streams) > mergeFanIn {
-		var merged []rowStream
-		for group := range slices.Chunk(streams, mergeFanIn) {
-			s.note(fmt.Sprintf("merging: %d cells are left", len(streams)-len(merged)*mergeFanIn))
-			one, err := mergeToDisk(ctx, dir, group)
-			if err != nil {
-				return nil, fmt.Errorf("merge refined tasks: %w", err)
-			}
-			merged = append(merged, one)
-		}
-		streams = merged
+	m := sortedMerge[stagedRow]{
+		id: (*stagedRow).task, fanIn: mergeFanIn, dir: dir, name: "merged-*.parquet", options: stageGroup,
+		note: func(left int) { s.note(fmt.Sprintf("merging: %d cells are left", left)) },
 	}
-	return unstaged[refinedTask](mergeRows(streams)), nil
+	rows, err := m.all(ctx, streams)
+	if err != nil {
+		return nil, fmt.Errorf("merge refined tasks: %w", err)
+	}
+	return unstaged[refinedTask](rows), nil
 }
 
 // cells are the refined rows in streams that are sorted by task id.
@@ -60,108 +50,4 @@ func (s *seal) cells(ctx context.Context) ([]rowStream, error) {
 		})
 	}
 	return cells, nil
-}
-
-// mergeToDisk merges streams into one that reads from a file in dir.
-func mergeToDisk(ctx context.Context, dir string, streams []rowStream) (_ rowStream, err error) {
-	f, err := os.CreateTemp(dir, "merged-*.parquet")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	w, err := parquetio.NewWriter[stagedRow](f, stageGroup)
-	if err != nil {
-		return nil, err
-	}
-	n := 0
-	for row, err := range mergeRows(streams) {
-		if n++; err == nil && n%1024 == 0 {
-			err = ctx.Err()
-		}
-		if err == nil {
-			err = w.Write([]stagedRow{row})
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return localRows(f.Name()), w.Close()
-}
-
-// localRows streams the rows of a file on this disk.
-func localRows(path string) rowStream {
-	return func(yield func(stagedRow, error) bool) {
-		f, err := os.Open(path)
-		if err != nil {
-			yield(stagedRow{}, err)
-			return
-		}
-		defer f.Close()
-		var r *parquetio.Reader[stagedRow]
-		info, err := f.Stat()
-		if err == nil {
-			r, err = parquetio.Open[stagedRow](f, info.Size())
-		}
-		if err != nil {
-			yield(stagedRow{}, fmt.Errorf("read %s: %w", path, err))
-			return
-		}
-		r.All()(yield)
-	}
-}
-
-// mergeRows merges streams into one. It ends at the first error.
-func mergeRows(streams []rowStream) rowStream {
-	return func(yield func(stagedRow, error) bool) {
-		var h rowHeap
-		for _, stream := range streams {
-			next, stop := iter.Pull2(stream)
-			defer stop()
-			row, err, ok := next()
-			if err != nil {
-				yield(row, err)
-				return
-			}
-			if ok {
-				h = append(h, &streamHead{row, next})
-			}
-		}
-		heap.Init(&h)
-		for len(h) > 0 {
-			head := h[0]
-			if !yield(head.row, nil) {
-				return
-			}
-			row, err, ok := head.next()
-			switch {
-			case err != nil:
-				yield(row, err)
-				return
-			case ok:
-				head.row = row
-				heap.Fix(&h, 0)
-			default:
-				heap.Pop(&h)
-			}
-		}
-	}
-}
-
-type streamHead struct {
-	row  stagedRow
-	next func() (stagedRow, error, bool)
-}
-
-// rowHeap orders streams by the id of their next task.
-type rowHeap []*streamHead
-
-func (h rowHeap) Len() int           { return len(h) }
-func (h rowHeap) Less(i, j int) bool { return h[i].row.TaskID < h[j].row.TaskID }
-func (h rowHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *rowHeap) Push(x any)        { *h = append(*h, x.(*streamHead)) }
-func (h *rowHeap) Pop() any {
-	old := *h
-	last := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return last
 }

@@ -345,23 +345,10 @@ func (w *reparsing) publish(ctx context.Context, t *tables) error {
 		w.result.Held = "a gate fails: " + s.result.Gates[0]
 		return nil
 	}
-	w.note("uploading")
-	var files []catalog.FileRef
-	for _, table := range t.all() {
-		refs, err := table.stage(ctx, w.Catalog, s.in.Dataset, s.in.BuildID)
-		if err != nil {
-			return err
-		}
-		files = append(files, refs...)
-	}
-	reports, err := s.putReports(ctx)
-	if err != nil {
-		return err
-	}
-	m := s.manifest(files, reports)
-	m.Sources = w.old.Sources
-	m.Notes = map[string]string{"reparsed": w.version.Ref(), "parser": teachers.ParserVersion}
-	published, err := w.Catalog.Publish(ctx, m)
+	published, _, err := s.publish(ctx, t, func(m *catalog.Manifest) {
+		m.Sources = w.old.Sources
+		m.Notes = map[string]string{"reparsed": w.version.Ref(), "parser": teachers.ParserVersion}
+	})
 	if err != nil {
 		return err
 	}

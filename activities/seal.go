@@ -303,25 +303,33 @@ func (s *seal) commit(ctx context.Context, t *tables) error {
 		}
 		return nil
 	}
-	s.note("uploading")
-	var files []catalog.FileRef
-	for _, w := range t.all() {
-		refs, err := w.stage(ctx, s.a.Catalog, s.in.Dataset, s.in.BuildID)
-		if err != nil {
-			return err
-		}
-		files = append(files, refs...)
-	}
-	reports, err := s.putReports(ctx)
-	if err != nil {
-		return err
-	}
-	published, err := s.a.Catalog.Publish(ctx, s.manifest(files, reports))
+	published, reports, err := s.publish(ctx, t, func(*catalog.Manifest) {})
 	if err != nil {
 		return err
 	}
 	s.result.Version, s.result.Manifest, s.result.Report = published.Number, published.Manifest, reports[0]
 	return nil
+}
+
+// publish uploads the tables and the reports and commits a version that names
+// them. change has the last word on its manifest.
+func (s *seal) publish(ctx context.Context, t *tables, change func(*catalog.Manifest)) (v catalog.Version, reports []string, err error) {
+	s.note("uploading")
+	var files []catalog.FileRef
+	for _, w := range t.all() {
+		refs, err := w.stage(ctx, s.a.Catalog, s.in.Dataset, s.in.BuildID)
+		if err != nil {
+			return v, nil, err
+		}
+		files = append(files, refs...)
+	}
+	if reports, err = s.putReports(ctx); err != nil {
+		return v, nil, err
+	}
+	m := s.manifest(files, reports)
+	change(&m)
+	v, err = s.a.Catalog.Publish(ctx, m)
+	return v, reports, err
 }
 
 func (s *seal) manifest(files []catalog.FileRef, reports []string) catalog.Manifest {

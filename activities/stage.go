@@ -31,6 +31,8 @@ type stagedRow struct {
 	Data   string `parquet:"data"` // JSON
 }
 
+func (r *stagedRow) task() string { return r.TaskID }
+
 func workPrefix(dataset, buildID, stage string) string {
 	return "datasets/" + dataset + "/work/" + buildID + "/" + stage + "/"
 }
