@@ -41,6 +41,7 @@ func (c *checker) run() {
 	c.drift()
 	c.checks()
 	c.filters()
+	c.promptFilters()
 	c.merge()
 	c.gates()
 	c.budget()
@@ -253,9 +254,6 @@ func (c *checker) filters() {
 		}
 	}
 }
-
-// promptFilterNames are the filters of prompts of the contract.
-var promptFilterNames = []string{"duplicate", "near_duplicate", "contamination"}
 
 // passingPolicies choose by verdict.
 var passingPolicies = []string{AllPassing, ShortestPassing, CheapestPassing}

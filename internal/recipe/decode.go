@@ -104,6 +104,9 @@ func (d *decoder) decode(n ast.Node, v reflect.Value, path string, f *field) {
 	case typeStep:
 		v.Set(reflect.ValueOf(d.decodeStep(n, path)))
 		return
+	case typePromptStep:
+		v.Set(reflect.ValueOf(d.decodePromptStep(n, path)))
+		return
 	}
 	switch v.Kind() {
 	case reflect.Pointer:

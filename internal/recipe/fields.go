@@ -83,12 +83,13 @@ func (s *section) keys() []string {
 
 // Types that are written as something else than their Go shape.
 var (
-	typeDuration = reflect.TypeFor[time.Duration]()
-	typeByteSize = reflect.TypeFor[ByteSize]()
-	typeDate     = reflect.TypeFor[Date]()
-	typeWhen     = reflect.TypeFor[*When]()
-	typeRoute    = reflect.TypeFor[Route]()
-	typeSamples  = reflect.TypeFor[Samples]()
-	typeStep     = reflect.TypeFor[FilterStep]()
-	typeProfile  = reflect.TypeFor[Profile]()
+	typeDuration   = reflect.TypeFor[time.Duration]()
+	typeByteSize   = reflect.TypeFor[ByteSize]()
+	typeDate       = reflect.TypeFor[Date]()
+	typeWhen       = reflect.TypeFor[*When]()
+	typeRoute      = reflect.TypeFor[Route]()
+	typeSamples    = reflect.TypeFor[Samples]()
+	typeStep       = reflect.TypeFor[FilterStep]()
+	typePromptStep = reflect.TypeFor[PromptStep]()
+	typeProfile    = reflect.TypeFor[Profile]()
 )

@@ -42,7 +42,7 @@ type Recipe struct {
 	// Filters of answers, in order; finish where absent.
 	Filter []FilterStep `yaml:"filter"`
 	// Filters of prompts, before anything is asked.
-	PromptFilter []FilterStep `yaml:"prompt_filter"`
+	PromptFilter []PromptStep `yaml:"prompt_filter"`
 	// How the accepted answers of one task become rows.
 	Merge Merge `yaml:"merge"`
 	// Shares of the dataset.

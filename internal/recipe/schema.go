@@ -9,7 +9,6 @@ import (
 	"go/parser"
 	"go/token"
 	"reflect"
-	"slices"
 	"strings"
 )
 
@@ -124,10 +123,19 @@ func (g *generator) value(t reflect.Type, f *field) object {
 		return object{"anyOf": []object{{"enum": sectionOf(t).field("base").enum}, g.section(t)}}
 	case typeStep:
 		return object{"anyOf": []object{
-			{"enum": slices.Concat(filterNames, promptFilterNames)},
+			{"enum": filterNames},
 			{
 				"type": "object", "minProperties": 1, "maxProperties": 2,
 				"properties":           g.steps(),
+				"additionalProperties": false,
+			},
+		}}
+	case typePromptStep:
+		return object{"anyOf": []object{
+			{"enum": []string{Duplicate, NearDuplicate}},
+			{
+				"type": "object", "minProperties": 1, "maxProperties": 2,
+				"properties":           g.promptSteps(),
 				"additionalProperties": false,
 			},
 		}}
@@ -168,10 +176,17 @@ func (g *generator) steps() object {
 	for _, name := range filterNames {
 		out[name] = object{}
 	}
-	for _, name := range promptFilterNames {
-		out[name] = object{}
-	}
 	return out
+}
+
+// promptSteps are the filters of prompts, each with options of its own.
+func (g *generator) promptSteps() object {
+	return object{
+		"when":        g.value(typeWhen, nil),
+		Duplicate:     g.value(reflect.TypeFor[DuplicateStep](), nil),
+		NearDuplicate: g.value(reflect.TypeFor[NearDuplicateStep](), nil),
+		Contamination: g.value(reflect.TypeFor[ContaminationStep](), nil),
+	}
 }
 
 func (g *generator) scalar(t reflect.Type, f *field) object {
