@@ -1,0 +1,230 @@
+package stats
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// Wilson is the score interval of a proportion of pass in n independent trials
+// at z standard deviations (1.96 for 95 %): Wilson, Probable inference, the law
+// of succession, and statistical inference, JASA 22 (1927). It lies within
+// [0, 1]; over no trials it is all of it.
+func Wilson(pass, n int64, z float64) (lo, hi float64) {
+	if n <= 0 {
+		return 0, 1
+	}
+	lo, hi = wilson(float64(pass)/float64(n), float64(n), z)
+	// At the ends the interval touches them; rounding must not hide that.
+	if pass <= 0 {
+		lo = 0
+	}
+	if pass >= n {
+		hi = 1
+	}
+	return lo, hi
+}
+
+func wilson(p, n, z float64) (lo, hi float64) {
+	z2 := z * z
+	middle := (p + z2/(2*n)) / (1 + z2/n)
+	half := z * math.Sqrt(max(0, p*(1-p)/n+z2/(4*n*n))) / (1 + z2/n)
+	return max(0, middle-half), min(1, middle+half)
+}
+
+// A Cluster is the samples of one task: how many there were and how many
+// passed.
+type Cluster struct{ Pass, Samples int64 }
+
+// rates are the clusters' own rates, those without samples left out.
+func rates(clusters []Cluster) []float64 {
+	out := make([]float64, 0, len(clusters))
+	for _, c := range clusters {
+		if c.Samples > 0 {
+			out = append(out, float64(c.Pass)/float64(c.Samples))
+		}
+	}
+	return out
+}
+
+// MacroRate is the mean over tasks of the share of a task's samples that
+// passed, so that a task counts the same however often it was asked; NaN over
+// nothing.
+func MacroRate(clusters []Cluster) float64 { return Mean(rates(clusters)) }
+
+const (
+	// smallTasks: below it, and where the rate is so near to 0 or 1 that fewer
+	// than extremeTasks tasks lie on the other side, the percentile bootstrap
+	// covers too little.
+	smallTasks   = 100
+	extremeTasks = 20
+	// bootstrapTasks: above it the normal interval over tasks is as good, and
+	// needs no resampling.
+	bootstrapTasks = 5000
+	// Resamples of a bootstrap interval.
+	Resamples = 10_000
+)
+
+// Methods that an interval was made by.
+const (
+	MethodWilson          = "wilson"           // one sample a task
+	MethodWilsonEffective = "wilson_effective" // of the effective sample size
+	MethodBootstrap       = "cluster_bootstrap"
+	MethodDelta           = "cluster_delta"
+)
+
+// MacroInterval is the 95 % interval of [MacroRate], and the method that it was
+// made by. Samples of one task are never taken for independent:
+//
+//   - one sample for every task: Wilson's score interval;
+//   - fewer than 100 tasks, or a rate that fewer than 20 tasks' worth keep from
+//     0 or 1: Wilson's interval at the effective sample size p(1-p)/v, where v is
+//     the variance of the mean over tasks, widened by Student's t for the degrees
+//     of freedom that v has (Korn and Graubard, Survey Methodology 24, 1998, with
+//     Wilson's in place of Clopper and Pearson's interval);
+//   - up to 5,000 tasks: percentile bootstrap over tasks, 10,000 resamples from
+//     the seed;
+//   - above: normal interval with the variance over tasks.
+func MacroInterval(clusters []Cluster, seed uint64) (lo, hi float64, method string) {
+	r := rates(clusters)
+	n := len(r)
+	if n == 0 {
+		return 0, 1, MethodWilson
+	}
+	single, pass := true, int64(0)
+	for _, c := range clusters {
+		single = single && c.Samples <= 1
+		pass += c.Pass
+	}
+	if single {
+		lo, hi = Wilson(pass, int64(n), Z95)
+		return lo, hi, MethodWilson
+	}
+	p := Mean(r)
+	switch near := min(p, 1-p) * float64(n); {
+	case n < smallTasks || near < extremeTasks:
+		lo, hi = wilsonEffective(p, r, clusters)
+		return lo, hi, MethodWilsonEffective
+	case n <= bootstrapTasks:
+		lo, hi = Bootstrap(n, seed, func(pick []int32) float64 {
+			var sum float64
+			for _, i := range pick {
+				sum += r[i]
+			}
+			return sum / float64(n)
+		})
+		return lo, hi, MethodBootstrap
+	}
+	half := Z95 * StandardError(r)
+	return max(0, p-half), min(1, p+half), MethodDelta
+}
+
+// wilsonEffective is Wilson's interval at the effective sample size.
+func wilsonEffective(p float64, r []float64, clusters []Cluster) (lo, hi float64) {
+	n := float64(len(r))
+	var samples float64
+	for _, c := range clusters {
+		samples += float64(c.Samples)
+	}
+	if n < 2 {
+		return wilson(p, 1, Z95)
+	}
+	// Where every task has the same rate the tasks say nothing of how much
+	// samples are worth beyond the first.
+	size := n
+	if v := Variance(r) / n; v > 0 {
+		size = min(samples, p*(1-p)/v)
+	}
+	t := Z95 / studentPoint(0.95, n-1)
+	return wilson(p, max(1, size*t*t), Z95)
+}
+
+// PooledWilson is Wilson's interval over all samples as if they were
+// independent. It covers too little wherever samples of a task resemble each
+// other, and is here to show how much.
+func PooledWilson(clusters []Cluster) (lo, hi float64) {
+	var pass, n int64
+	for _, c := range clusters {
+		pass += c.Pass
+		n += c.Samples
+	}
+	return Wilson(pass, n, Z95)
+}
+
+// Bootstrap is the 95 % percentile interval of a statistic over n tasks:
+// Resamples times n tasks are drawn with replacement and the statistic is
+// taken of the drawn places, which it must not keep. Results that are NaN or
+// infinite, such as a ratio over nothing, are left out; where all are, the
+// ends are NaN. Efron and Tibshirani, An introduction to the bootstrap, 1993,
+// chapter 13.
+func Bootstrap(n int, seed uint64, statistic func(pick []int32) float64) (lo, hi float64) {
+	if n <= 0 {
+		return math.NaN(), math.NaN()
+	}
+	random := rand.New(rand.NewPCG(seed, 0x5741544348))
+	pick := make([]int32, n)
+	values := make([]float64, 0, Resamples)
+	for range Resamples {
+		for i := range pick {
+			pick[i] = random.Int32N(int32(n))
+		}
+		if v := statistic(pick); !math.IsNaN(v) && !math.IsInf(v, 0) {
+			values = append(values, v)
+		}
+	}
+	slices.Sort(values)
+	return quantile(values, 0.025), quantile(values, 0.975)
+}
+
+// quantile is the linearly interpolated quantile of sorted values (type 7 of
+// Hyndman and Fan); NaN over nothing.
+func quantile(sorted []float64, q float64) float64 {
+	if len(sorted) == 0 {
+		return math.NaN()
+	}
+	at := q * float64(len(sorted)-1)
+	i := int(at)
+	if i+1 >= len(sorted) {
+		return sorted[len(sorted)-1]
+	}
+	return sorted[i] + (at-float64(i))*(sorted[i+1]-sorted[i])
+}
+
+// A Share is one task's part of a ratio, such as its cost and its accepted rows.
+type Share struct{ Num, Den float64 }
+
+// Ratio is the sum of Num over the sum of Den, such as dollars per accepted
+// row, with its 95 % interval over tasks: percentile bootstrap up to 5,000
+// tasks, Taylor's linearisation (the delta method) above. It is NaN, and so are
+// its ends, where the sum of Den is not positive.
+func Ratio(shares []Share, seed uint64) (value, lo, hi float64, method string) {
+	var num, den float64
+	for _, s := range shares {
+		num += s.Num
+		den += s.Den
+	}
+	if value = num / den; den <= 0 {
+		return math.NaN(), math.NaN(), math.NaN(), MethodBootstrap
+	}
+	n := len(shares)
+	if n <= bootstrapTasks {
+		lo, hi = Bootstrap(n, seed, func(pick []int32) float64 {
+			var num, den float64
+			for _, i := range pick {
+				num += shares[i].Num
+				den += shares[i].Den
+			}
+			if den <= 0 {
+				return math.NaN()
+			}
+			return num / den
+		})
+		return value, lo, hi, MethodBootstrap
+	}
+	residuals := make([]float64, n)
+	for i, s := range shares {
+		residuals[i] = s.Num - value*s.Den
+	}
+	half := Z95 * StandardError(residuals) * float64(n) / den
+	return value, value - half, value + half, MethodDelta
+}
