@@ -1,21 +1,71 @@
 // Package filter keeps candidates out of a dataset for reasons that anybody
 // can check: a [Filter] looks at one candidate and gives a reject reason, or
 // none. Filters are pure, so a build with other filters asks nobody again.
+//
+//	f, err := filter.New("refusal", nil)
+//	reason := f.Reject(&filter.Input{Candidate: c, Task: task}) // "" keeps it
+//
+// No filter depends on what another one did: a build runs all of them, in any
+// order, and a candidate carries every reason that it was given. A filter that
+// looks at the verdict, or that changes what it keeps, says so (see [Late] and
+// [Changer]), because it must run after the verifiers.
+//
+// They take hostile text: time grows in proportion to it, and none of them
+// panics, opens a file or a connection, or looks at a clock.
 package filter
 
 import (
 	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/datasets/internal/options"
+	"github.com/stillhouse-data/stillhouse/internal/chat"
 )
+
+// An Input is what a filter looks at.
+type Input struct {
+	Candidate *datasets.Candidate
+	// Task is what the candidate answers; nil where the caller knows none.
+	Task *datasets.Task
+	// Stats are of all answers of the build; nil where nobody measured them.
+	// See [NeedsStats].
+	Stats *Stats
+	// CountTokens guesses the tokens of a text, for answers whose endpoint
+	// counted none; nil: four bytes a token.
+	CountTokens func(text string) int64
+}
 
 // A Filter gives reject reasons. It is safe for use by several goroutines and
 // never changes the candidate.
 type Filter interface {
 	// Name is what a recipe calls the filter.
 	Name() string
-	// Reject is the reason to keep c out, or "". Reasons are few and short:
-	// a build counts its candidates by them.
-	Reject(c *datasets.Candidate) string
+	// Version changes whenever the same input could get another reason.
+	Version() string
+	// Reject is the reason to keep the candidate out, or "". Reasons are few
+	// and short: a build counts its candidates by them.
+	Reject(in *Input) string
+}
+
+// A Changer is a filter that changes some of the candidates that it keeps:
+// one that masks, or that adds a flag. Change is called after all verdicts,
+// for candidates that the filter does not reject. What the change takes out
+// is in none of the tables; the raw answer stays in the answer store.
+type Changer interface {
+	Filter
+	Change(in *Input)
+}
+
+// Late tells that a filter has to run after the verifiers: it looks at what
+// they said.
+func Late(f Filter) bool {
+	l, ok := f.(interface{ late() bool })
+	return ok && l.late()
+}
+
+// NeedsStats tells that a filter judges a candidate by all answers of the
+// build, so that these have to be measured first.
+func NeedsStats(f Filter) bool {
+	s, ok := f.(interface{ needsStats() bool })
+	return ok && s.needsStats()
 }
 
 var makers = map[string]func(*options.Set) Filter{
@@ -29,4 +79,20 @@ func Names() []string { return options.Names(makers) }
 // option names the nearest known one.
 func New(name string, given map[string]any) (Filter, error) {
 	return options.Make("filter", makers, name, given)
+}
+
+// message is the candidate's answer, never nil.
+func (in *Input) message() *chat.Message {
+	if m := in.Candidate.Answer(); m != nil {
+		return m
+	}
+	return &chat.Message{}
+}
+
+// reasoning is the answer's structured reasoning, or "".
+func (in *Input) reasoning() string {
+	if r := in.message().ReasoningContent; r != nil {
+		return *r
+	}
+	return ""
 }

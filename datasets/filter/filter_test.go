@@ -57,7 +57,7 @@ func TestFinish(t *testing.T) {
 			if tc.error != "" {
 				c.Error = &tc.error
 			}
-			if got := f.Reject(c); got != tc.want {
+			if got := f.Reject(&Input{Candidate: c}); got != tc.want {
 				t.Errorf("reason %q, want %q", got, tc.want)
 			}
 		})

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/datasets/internal/options"
 )
 
@@ -25,9 +24,11 @@ type finish struct{}
 
 func newFinish(*options.Set) Filter { return finish{} }
 
-func (finish) Name() string { return "finish" }
+func (finish) Name() string    { return "finish" }
+func (finish) Version() string { return "1" }
 
-func (finish) Reject(c *datasets.Candidate) string {
+func (finish) Reject(in *Input) string {
+	c := in.Candidate
 	if c.Error != nil {
 		return "error:" + tame(*c.Error)
 	}
