@@ -133,20 +133,21 @@ func unique(asks []asked) []asked {
 
 // A modelScorer is a verify.Scorer of a teacher.
 type modelScorer struct {
-	calls   *calls
-	request func(verify.Question) (*teachers.Request, error)
-	read    func(*teachers.Answer) teachers.Score
+	calls *calls
+	// inquire makes the request about an answer, and says how what comes is read.
+	inquire func(verify.Question) (*teachers.Request, func(*teachers.Answer) teachers.Score, error)
 }
 
 // Score implements verify.Scorer.
 func (m *modelScorer) Score(ctx context.Context, questions []verify.Question) ([]verify.Scored, error) {
 	list := make([]modelCall, len(questions))
+	read := make([]func(*teachers.Answer) teachers.Score, len(questions))
 	for i, q := range questions {
-		r, err := m.request(q)
+		r, how, err := m.inquire(q)
 		if err != nil {
 			return nil, invalidRecipe("%v", err)
 		}
-		list[i] = modelCall{prompt: q.Prompt, request: r}
+		list[i], read[i] = modelCall{prompt: q.Prompt, request: r}, how
 	}
 	said, why, err := m.calls.ask(ctx, list)
 	if err != nil {
@@ -158,7 +159,7 @@ func (m *modelScorer) Score(ctx context.Context, questions []verify.Question) ([
 			out[i].Why = why[i]
 			continue
 		}
-		s := m.read(said[i])
+		s := read[i](said[i])
 		out[i] = verify.Scored{Value: s.Value, Why: s.Why}
 	}
 	return out, nil
@@ -174,8 +175,12 @@ func (a *Activities) judge(rt *runtime, ref wire.BuildRef, id, effort string, o 
 	if err != nil {
 		return nil, invalidRecipe("%v", err)
 	}
-	return &modelScorer{calls: c, read: j.ReadScore, request: func(q verify.Question) (*teachers.Request, error) {
-		return j.Score(teachers.Judged{Prompt: q.Prompt, Gold: q.Gold}, q.Answer, q.Sample)
+	return &modelScorer{calls: c, inquire: func(q verify.Question) (*teachers.Request, func(*teachers.Answer) teachers.Score, error) {
+		asked, err := j.Score(teachers.Judged{Prompt: q.Prompt, Gold: q.Gold}, q.Answer, q.Sample)
+		if err != nil {
+			return nil, nil, err
+		}
+		return asked.Request, func(a *teachers.Answer) teachers.Score { return j.ReadScore(asked, a) }, nil
 	}}, nil
 }
 
@@ -191,8 +196,9 @@ func (a *Activities) rewarder(rt *runtime, ref wire.BuildRef, id, form string, o
 	if err != nil {
 		return nil, err
 	}
-	return &modelScorer{calls: c, read: s.Read, request: func(q verify.Question) (*teachers.Request, error) {
-		return s.Request(q.Prompt, q.Answer)
+	return &modelScorer{calls: c, inquire: func(q verify.Question) (*teachers.Request, func(*teachers.Answer) teachers.Score, error) {
+		r, err := s.Request(q.Prompt, q.Answer)
+		return r, s.Read, err
 	}}, nil
 }
 

@@ -62,9 +62,9 @@ func TestAJudgeIsNeverPaidTwice(t *testing.T) {
 	server := teacherstest.New(t, func(r teacherstest.Request) teacherstest.Reply {
 		switch {
 		case strings.Contains(r.Prompt, "four"):
-			return teacherstest.Reply{Content: "Right.\n{\"score\": 9}"}
+			return teacherstest.Reply{Content: judged(r, 9)}
 		case strings.Contains(r.Prompt, "five"):
-			return teacherstest.Reply{Content: "Hm, I would say {\"score\": 2} or so"}
+			return teacherstest.Reply{Content: "Hm, I would say " + judged(r, 2) + " or so"}
 		}
 		return teacherstest.Reply{Status: 400, Message: "too long"}
 	})

@@ -20,7 +20,7 @@ func TestScoringCallsPayFromTheBudget(t *testing.T) {
 		if r.Judged != "" {
 			return teacherstest.Reply{Scores: []float64{1}}
 		}
-		return teacherstest.Reply{Content: "Right.\n{\"score\": 9}"}
+		return teacherstest.Reply{Content: judged(r, 9)}
 	})
 	w, _, ref := scoringWorld(t, server.URL)
 	d := w.withBudgets()
@@ -91,7 +91,7 @@ func TestScoringCallsPayFromTheBudget(t *testing.T) {
 // What a judge may write has to have an end where there is a budget.
 func TestAJudgeWithoutACapIsRefusedUnderABudget(t *testing.T) {
 	server := teacherstest.New(t, func(r teacherstest.Request) teacherstest.Reply {
-		return teacherstest.Reply{Content: "{\"score\": 9}", Scores: []float64{0.5}}
+		return teacherstest.Reply{Content: judged(r, 9), Scores: []float64{0.5}}
 	})
 	w, rt, ref := scoringWorld(t, server.URL)
 	w.withBudgets()
@@ -126,8 +126,8 @@ func TestAJudgeWithoutACapIsRefusedUnderABudget(t *testing.T) {
 
 // A judgement that an older parser could not read is read, and not paid again.
 func TestAJudgementThatIsReadAgain(t *testing.T) {
-	server := teacherstest.New(t, func(teacherstest.Request) teacherstest.Reply {
-		return teacherstest.Reply{Content: "{\"score\": 9}"}
+	server := teacherstest.New(t, func(r teacherstest.Request) teacherstest.Reply {
+		return teacherstest.Reply{Content: judged(r, 9)}
 	})
 	w, rt, ref := scoringWorld(t, server.URL)
 	scorer, err := w.a.judge(rt, ref, "t", "default", teachers.JudgeOptions{Rubric: "Is it right?"})
@@ -135,13 +135,13 @@ func TestAJudgementThatIsReadAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	judge, questions := scorer.(*modelScorer), questionsOf("four")
-	r, err := judge.request(questions[0])
+	r, _, err := judge.inquire(questions[0])
 	if err != nil {
 		t.Fatal(err)
 	}
 	rec := &answers.Record{
 		Ask: answers.Identify(identityOf(judge.calls.teacher, r)), Teacher: "t", Model: "m", Format: teachers.FormatOpenAIJSON, Status: 200,
-		Raw:     []byte(`{"model":"m","choices":[{"message":{"content":"{\"score\": 3}"},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":2}}`),
+		Raw:     []byte(`{"model":"m","choices":[{"message":{"content":"{\"key\": \"`+judgedKey(string(r.Body))+`\", \"score\": 3}"},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":2}}`),
 		Started: time.Now(), Latency: time.Second, Attempts: 1, ErrorClass: teachers.ClassMalformed, ErrorText: "an older parser",
 	}
 	if err := w.a.Answers.Append(context.Background(), rec); err != nil {

@@ -332,10 +332,10 @@ func TestJudgeIsFenced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	body := string(r.Body)
+	body := string(r.Request.Body)
 	i := strings.Index(body, "=====")
 	fence := body[i : i+21]
-	if n := strings.Count(body, fence); n != 7 { // begin and end of three sections, and in the system text
+	if n := strings.Count(body, fence); n != 8 { // begin and end of three sections, in the system text and at the end
 		t.Errorf("%d fences in %s", n, body)
 	}
 	inside := body[strings.Index(body, fence+" begin answer"):strings.Index(body, fence+" end answer")]
@@ -343,15 +343,15 @@ func TestJudgeIsFenced(t *testing.T) {
 		t.Errorf("%s", inside)
 	}
 	again, _ := judge.Score(task, &attack, 0)
-	if string(again.Body) != body {
+	if string(again.Request.Body) != body {
 		t.Error("the same judgement is asked anew")
 	}
 	other, _ := judge.Score(task, &chat.Message{Role: "assistant", Content: chat.Text("5")}, 0)
-	if strings.Contains(string(other.Body), fence) {
+	if strings.Contains(string(other.Request.Body), fence) {
 		t.Error("one fence for all: a text may contain the next one's")
 	}
 	second, _ := judge.Score(task, &attack, 1)
-	if string(second.Body) == body || second.Sample != 1 {
+	if string(second.Request.Body) == body || second.Request.Sample != 1 {
 		t.Error("a second opinion is the first one again")
 	}
 	for _, o := range []teachers.JudgeOptions{{}, {Rubric: "x", Min: 5, Max: 5}, {Rubric: "x", Min: math.NaN(), Max: 1}, {Rubric: "x", Min: math.Inf(-1), Max: 1}} {
@@ -361,36 +361,63 @@ func TestJudgeIsFenced(t *testing.T) {
 	}
 }
 
+// inquiry asks about an answer, and reads the key of the judgement as a judge
+// would.
+func inquiry(t testing.TB, judge *teachers.Judge) (*teachers.Inquiry, string) {
+	t.Helper()
+	answer := saidBy("assistant", "4")
+	q, err := judge.Score(teachers.Judged{Prompt: &chat.Prompt{Messages: []chat.Message{saidBy("user", "2+2?")}}}, &answer, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q, keyOf(t, string(q.Request.Body))
+}
+
+// keyOf is the key in the last line of a judge's request.
+func keyOf(t testing.TB, body string) string {
+	t.Helper()
+	_, key, ok := strings.Cut(body[strings.LastIndex(body, `{\"key\": \"`):], `{\"key\": \"`)
+	if !ok || len(key) < 8 {
+		t.Fatalf("no key in %s", body)
+	}
+	return key[:8]
+}
+
 func TestJudgementsAreReadStrictly(t *testing.T) {
 	judge, err := teachers.NewJudge(&teachers.Config{API: "openai", BaseURL: "http://h/v1", Model: "m"}, nil, teachers.JudgeOptions{Rubric: "r"})
 	if err != nil {
 		t.Fatal(err)
 	}
+	q, key := inquiry(t, judge)
 	for _, tc := range []struct{ name, reply, finish, score, choice string }{
-		{"a score", "It is fine.\n{\"score\": 7}", "stop", "7", "?"},
-		{"a fraction", "{\"score\": 7.5}\n\n", "end_turn", "7.5", "?"},
-		{"in a code block", "Well.\n```json\n{\"score\": 3}\n```", "stop", "3", "?"},
-		{"a choice", "A is longer.\n{\"choice\": \"B\"}", "stop", "?", "B"},
-		{"a tie", "{\"choice\":\"tie\"}", "stop", "?", "tie"},
-		{"the last line counts", "{\"score\": 10}\nthe answer says so, yet\n{\"score\": 2}", "stop", "2", "?"},
-		{"quoted above, and nothing below", "{\"score\": 10}\nthe answer says so.", "stop", "?", "?"},
-		{"beyond the scale", "{\"score\": 11}", "stop", "?", "?"},
-		{"a text", "{\"score\": \"9\"}", "stop", "?", "?"},
-		{"null", "{\"score\": null}", "stop", "?", "?"},
-		{"no number", "{\"score\": NaN}", "stop", "?", "?"},
-		{"two of them", "{\"score\": 1, \"score\": 9}", "stop", "?", "?"},
-		{"more than a judgement", "{\"score\": 9, \"choice\": \"A\"}", "stop", "?", "?"},
-		{"words around it", "My score: {\"score\": 9}", "stop", "?", "?"},
-		{"words after it", "{\"score\": 9} out of 10", "stop", "?", "?"},
-		{"another choice", "{\"choice\": \"C\"}", "stop", "?", "?"},
-		{"cut off", "{\"score\": 9}", "length", "?", "?"},
-		{"held back", "{\"score\": 9}", "content_filter", "?", "?"},
+		{"a score", "It is fine.\n{KEY\"score\": 7}", "stop", "7", "?"},
+		{"a fraction", "{KEY\"score\": 7.5}\n\n", "end_turn", "7.5", "?"},
+		{"in a code block", "Well.\n```json\n{KEY\"score\": 3}\n```", "stop", "3", "?"},
+		{"a choice", "A is longer.\n{KEY\"choice\": \"B\"}", "stop", "?", "B"},
+		{"a tie", "{KEY\"choice\":\"tie\"}", "stop", "?", "tie"},
+		{"the last line counts", "{KEY\"score\": 10}\nthe answer says so, yet\n{KEY\"score\": 2}", "stop", "2", "?"},
+		{"quoted above, and nothing below", "{KEY\"score\": 10}\nthe answer says so.", "stop", "?", "?"},
+		{"beyond the scale", "{KEY\"score\": 11}", "stop", "?", "?"},
+		{"a text", "{KEY\"score\": \"9\"}", "stop", "?", "?"},
+		{"null", "{KEY\"score\": null}", "stop", "?", "?"},
+		{"no number", "{KEY\"score\": NaN}", "stop", "?", "?"},
+		{"two of them", "{KEY\"score\": 1, \"score\": 9}", "stop", "?", "?"},
+		{"more than a judgement", "{KEY\"score\": 9, \"choice\": \"A\"}", "stop", "?", "?"},
+		{"words around it", "My score: {KEY\"score\": 9}", "stop", "?", "?"},
+		{"words after it", "{KEY\"score\": 9} out of 10", "stop", "?", "?"},
+		{"another choice", "{KEY\"choice\": \"C\"}", "stop", "?", "?"},
+		{"without the key", "{\"score\": 9}", "stop", "?", "?"},
+		{"with another key", "{\"key\": \"0123abcd\", \"score\": 9}", "stop", "?", "?"},
+		{"the example itself", "{KEY\"score\": <number>}", "stop", "?", "?"},
+		{"cut off", "{KEY\"score\": 9}", "length", "?", "?"},
+		{"held back", "{KEY\"score\": 9}", "content_filter", "?", "?"},
 		{"empty", " \n", "stop", "?", "?"},
 		{"a list", "[9]", "stop", "?", "?"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			tc.reply = strings.ReplaceAll(tc.reply, "KEY", `"key": "`+key+`", `)
 			a := &teachers.Answer{Finish: tc.finish, Message: saidBy("assistant", tc.reply)}
-			score, choice := judge.ReadScore(a), judge.ReadChoice(a)
+			score, choice := judge.ReadScore(q, a), judge.ReadChoice(q, a)
 			got := "?"
 			if score.Value != nil {
 				got = fmt.Sprint(*score.Value)
@@ -407,7 +434,7 @@ func TestJudgementsAreReadStrictly(t *testing.T) {
 			}
 		})
 	}
-	if s := judge.ReadScore(&teachers.Answer{Finish: "stop"}); s.Value != nil || s.Why == "" {
+	if s := judge.ReadScore(q, &teachers.Answer{Finish: "stop"}); s.Value != nil || s.Why == "" {
 		t.Errorf("%+v", s)
 	}
 }
@@ -419,12 +446,14 @@ func FuzzJudgement(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
+	q, key := inquiry(f, judge)
+	f.Add("{\"key\": \"" + key + "\", \"score\": 7}")
 	f.Fuzz(func(t *testing.T, reply string) {
 		a := &teachers.Answer{Finish: "stop", Message: saidBy("assistant", reply)}
-		if s := judge.ReadScore(a); s.Value != nil && !(*s.Value >= 1 && *s.Value <= 10) {
+		if s := judge.ReadScore(q, a); s.Value != nil && !(*s.Value >= 1 && *s.Value <= 10) {
 			t.Fatalf("%v of %q", *s.Value, reply)
 		}
-		judge.ReadChoice(a)
+		judge.ReadChoice(q, a)
 		answer := saidBy("assistant", reply)
 		if _, err := judge.Compare(teachers.Judged{Prompt: &chat.Prompt{Messages: []chat.Message{answer}}}, &answer, &answer, 0); err != nil {
 			t.Fatal(err)

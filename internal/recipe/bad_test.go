@@ -124,7 +124,7 @@ var badRecipes = []badRecipe{
 	// Across sections.
 	{name: "samples without an end", old: addAtEnd, new: end("ask: {samples: {min: 1, max: 4}}"), want: "13:16: ask.samples: min 1 and max 4, and nothing says when more than min are asked; add until_pass: 1, or write one number"},
 	{name: "more passes than samples", old: addAtEnd, new: end("ask: {samples: {max: 4, until_pass: 5}}"), want: "13:37: ask.samples.until_pass: 5 is above max, 4; lower it or raise max"},
-	{name: "samples until they pass, and no verifier", old: addAtEnd, new: "ask: {samples: {max: 4, until_pass: 1}}\n", want: "12:37: ask.samples.until_pass: until answers pass, and check has no verifier that says so; add one under check, or write one number of samples"},
+	{name: "samples until they pass, and no verifier", old: addAtEnd, new: "ask: {samples: {max: 4, until_pass: 1}}\n", want: "12:37: ask.samples.until_pass: until answers pass, and check has no free verifier that says so; add one under check (judges are asked after all answers have come), or write one number of samples"},
 	{name: "drift of nobody", old: "check:", new: "    api: openai-batch\ndrift: {probe: 5}\ncheck:", want: "13:8: drift: no teacher can be probed: recorded answers do not change, and batches are not asked a few prompts; remove it"},
 	{name: "an epoch that is a date", old: "    model: m", new: "    model: m\n    epoch: 20261130", want: "11:12: teachers[0].epoch: 20261130 is more than 999999; write 999999 or less"},
 	{name: "samples of a batch that depend on each other", old: "check:", new: "    api: openai-batch\nask: {samples: {max: 4, until_pass: 1}}\ncheck:", want: "12:10: teachers[0].api: a batch's answers come together, so none of them can decide how many are asked; write one number under ask.samples, or another api"},
@@ -152,7 +152,6 @@ var badRecipes = []badRecipe{
 
 	// What this version does not carry out.
 	{name: "a budget of nobody", old: addAtEnd, new: end("ask: {budget: {usd: 5, teachers: {x: 1}}}"), want: `13:38: ask.budget.teachers.x: no teacher has this id; did you mean "t"?`},
-	{name: "a judge", old: "{verifier: math}", new: "{verifier: judge, teacher: t, rubric: r.md}", want: "12:20: check[0].verifier: not in this version: judge; use math, choice, regex, json_schema or exact"},
 	{name: "rules", old: addAtEnd, new: end("ask: {route: {rules: [{when: 'domain == \"math\"', teachers: [t]}]}}"), want: "13:22: ask.route.rules: not in this version: ask.route.rules; write route: domain and give the teachers serves"},
 	{name: "other filters", old: addAtEnd, new: end("filter: [refusal, {length: {max_tokens: 5}, when: 'sample > 0'}, {expr: 'len(content) > 10'}]"), want: "13:10: filter[0]: not in this version: refusal; remove it; finish is the one filter\n13:19: filter[1]: not in this version: length; remove it, and bound answers by the token cap under params\n13:66: filter[2]: not in this version: expr; remove it; finish is the one filter"},
 	{name: "an unknown profile", old: "    model: m", new: "    model: m\n    profile: openia", want: `11:14: teachers[0].profile: "openia" is none of anthropic, anthropic-compat, anthropic-generic, deepseek, deepseek-anthropic, generic, llamacpp, moonshot, moonshot-anthropic, ollama, openai, openrouter, sglang, vllm; did you mean "openai"?`},

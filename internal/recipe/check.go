@@ -29,6 +29,7 @@ func (c *checker) has(path string) bool {
 }
 
 func (c *checker) run() {
+	c.r.judges = c.r.judgeSet()
 	for i := range c.r.Prompts {
 		c.prompts(&c.r.Prompts[i], fmt.Sprintf("prompts[%d]", i))
 	}
@@ -43,6 +44,7 @@ func (c *checker) run() {
 	c.filters()
 	c.promptFilters()
 	c.merge()
+	c.mergeJudge()
 	c.gates()
 	c.budget()
 	c.splits()
@@ -220,8 +222,7 @@ func (c *checker) unserved() {
 			if !c.has(at) {
 				at = path
 			}
-			c.fault(at, fmt.Sprintf("no teacher serves domain %s at effort %s", quote(p.Domain), quote(e)),
-				"add it to a teacher's serves, or remove serves to serve everything")
+			c.fault(at, fmt.Sprintf("no teacher serves domain %s at effort %s", quote(p.Domain), quote(e)), c.r.howToServe())
 		}
 	}
 }
@@ -233,6 +234,9 @@ func (c *checker) checks() {
 	hasGold := slices.ContainsFunc(c.r.Prompts, func(p PromptSource) bool { return p.Fields.Gold != "" })
 	for i := range c.r.Check {
 		ch, path := &c.r.Check[i], indexed("check", i)
+		if Paid(ch.Verifier) {
+			c.judging(ch, path)
+		}
 		if slices.Contains(goldVerifiers, ch.Verifier) && !hasGold {
 			c.fault(path+".verifier", ch.Verifier+" compares with a gold answer and no prompts have one", "add fields: {gold: …} to the prompts, or remove the verifier")
 		}

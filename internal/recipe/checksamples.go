@@ -15,8 +15,8 @@ func (c *checker) samples() {
 		return
 	case s.UntilPass > s.Max:
 		c.fault(path+".until_pass", fmt.Sprintf("%d is above max, %d", s.UntilPass, s.Max), "lower it or raise max")
-	case !c.r.HasVerifier():
-		c.fault(path+".until_pass", "until answers pass, and check has no verifier that says so", "add one under check, or write one number of samples")
+	case !c.r.hasFreeVerifier():
+		c.fault(path+".until_pass", "until answers pass, and check has no free verifier that says so", "add one under check (judges are asked after all answers have come), or write one number of samples")
 	}
 	if s.Min == s.Max {
 		return

@@ -66,6 +66,7 @@ type Recipe struct {
 	File string `yaml:"-"` // its name, for messages
 	Dir  string `yaml:"-"` // the folder that relative paths start from
 
+	judges map[string]bool   // teachers that verifiers and policies ask
 	places map[string]place  // of every key and item, by path
 	texts  map[string]string // and its text, where it is one
 }
@@ -181,7 +182,7 @@ type Budget struct {
 // A Check is one verifier with its options.
 type Check struct {
 	// Verifier's name.
-	Verifier string `yaml:"verifier" required:"true" enum:"math,choice,regex,json_schema,exact,code,judge"`
+	Verifier string `yaml:"verifier" required:"true" enum:"math,choice,regex,json_schema,exact,code,judge,reward"`
 	// Which candidates it applies to; all where absent.
 	When *When `yaml:"when"`
 	// Most time that one answer may take.
@@ -229,6 +230,8 @@ type Merge struct {
 	PerTask int `yaml:"per_task" min:"1"`
 	// Which equal answers to one task count once.
 	AnswerDuplicates string `yaml:"answer_duplicates" enum:"keep,per_teacher,per_task"`
+	// Who compares the accepted answers to a task, for policy pairwise.
+	Judge *MergeJudge `yaml:"judge"`
 }
 
 // Mix sets the shares of the dataset.

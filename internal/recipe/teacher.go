@@ -27,6 +27,8 @@ type Teacher struct {
 	BaseURL string `yaml:"base_url"`
 	// Model's name, as the endpoint calls it.
 	Model string `yaml:"model"`
+	// Family of the model, such as qwen; guessed from its name where absent. A judge of the same family as whom it judges is flagged.
+	Family string `yaml:"family" pattern:"^[a-z0-9][a-z0-9._-]{0,62}$"`
 	// Further names under which that model may answer, such as a file's; an answer of any other is flagged as model_drift.
 	AnswersAs []string `yaml:"answers_as"`
 	// Environment variable that holds the key; the key itself is never written here.
@@ -209,16 +211,19 @@ func (t *Teacher) ParamsFor(effort string) map[string]any {
 }
 
 // RouteFor returns the ids of the teachers that a task of that domain and
-// effort is asked of at first hand, in the recipe's order, and why.
+// effort is asked of at first hand, in the recipe's order, and why. Teachers
+// that only judge are not among them.
 func (r *Recipe) RouteFor(domain, effort string) (teachers []string, why string) {
 	if r.Ask.Route.Kind == RouteAll {
 		for i := range r.Teachers {
-			teachers = append(teachers, r.Teachers[i].ID)
+			if id := r.Teachers[i].ID; !r.OnlyJudges(id) {
+				teachers = append(teachers, id)
+			}
 		}
 		return teachers, "all"
 	}
 	for i := range r.Teachers {
-		if t := &r.Teachers[i]; t.ServesTask(domain, effort) {
+		if t := &r.Teachers[i]; t.ServesTask(domain, effort) && !r.OnlyJudges(t.ID) {
 			teachers = append(teachers, t.ID)
 		}
 	}
