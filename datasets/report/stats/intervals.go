@@ -86,6 +86,10 @@ const (
 //     the seed;
 //   - above: normal interval with the variance over tasks.
 func MacroInterval(clusters []Cluster, seed uint64) (lo, hi float64, method string) {
+	return macroInterval(clusters, seed, Resamples)
+}
+
+func macroInterval(clusters []Cluster, seed uint64, resamples int) (lo, hi float64, method string) {
 	r := rates(clusters)
 	n := len(r)
 	if n == 0 {
@@ -106,7 +110,7 @@ func MacroInterval(clusters []Cluster, seed uint64) (lo, hi float64, method stri
 		lo, hi = wilsonEffective(p, r, clusters)
 		return lo, hi, MethodWilsonEffective
 	case n <= bootstrapTasks:
-		lo, hi = Bootstrap(n, seed, func(pick []int32) float64 {
+		lo, hi = bootstrap(n, seed, resamples, func(pick []int32) float64 {
 			var sum float64
 			for _, i := range pick {
 				sum += r[i]
@@ -158,13 +162,17 @@ func PooledWilson(clusters []Cluster) (lo, hi float64) {
 // ends are NaN. Efron and Tibshirani, An introduction to the bootstrap, 1993,
 // chapter 13.
 func Bootstrap(n int, seed uint64, statistic func(pick []int32) float64) (lo, hi float64) {
+	return bootstrap(n, seed, Resamples, statistic)
+}
+
+func bootstrap(n int, seed uint64, resamples int, statistic func(pick []int32) float64) (lo, hi float64) {
 	if n <= 0 {
 		return math.NaN(), math.NaN()
 	}
 	random := rand.New(rand.NewPCG(seed, 0x5741544348))
 	pick := make([]int32, n)
-	values := make([]float64, 0, Resamples)
-	for range Resamples {
+	values := make([]float64, 0, resamples)
+	for range resamples {
 		for i := range pick {
 			pick[i] = random.Int32N(int32(n))
 		}
