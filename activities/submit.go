@@ -32,6 +32,8 @@ type Sources struct {
 	Recorded map[string][]SourceFile `json:"recorded,omitempty"` // by id of the recorded teacher
 	// Images is the list of what the image references of the prompts mean.
 	Images *SourceFile `json:"images,omitempty"`
+	// Evals are the evaluation sets, by index of the recipe's prompt_filter.
+	Evals [][]EvalFile `json:"evals,omitempty"`
 }
 
 // A Submission is a recipe and its files in the store, by digest.
@@ -102,6 +104,9 @@ func Submit(ctx context.Context, b objstore.Bucket, r *recipe.Recipe, f sources.
 		}
 	}
 	if list.Images, err = pinImages(ctx, b, r, prompts, out); err != nil {
+		return nil, err
+	}
+	if list.Evals, err = pinEvals(ctx, b, r, f, out); err != nil {
 		return nil, err
 	}
 	text, err := json.Marshal(list)
