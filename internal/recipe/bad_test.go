@@ -63,7 +63,7 @@ var badRecipes = []badRecipe{
 	// Keys.
 	{name: "unknown key", old: "check:", new: "chekc:", want: `12:1: chekc: unknown key "chekc"; did you mean "check"?`},
 	{name: "unknown key inside", old: "    model: m", new: "    model: m\n    base-url: x", want: `11:5: teachers[0].base-url: unknown key "base-url"; did you mean "base_url"?`},
-	{name: "unknown key of a small section", old: addAtEnd, new: end("gates: {zebra: 1}"), want: `13:9: gates.zebra: unknown key "zebra"; known here: min_rows, min_pass_rate, max_cost_usd`},
+	{name: "unknown key of a small section", old: addAtEnd, new: end("gates: {zebra: 1}"), want: `13:9: gates.zebra: unknown key "zebra"; known here: min_rows, min_domain_rows, min_pairs, min_pass_rate, max_rejected, max_mix_shortfall, allow_drift, max_cost_usd`},
 	{name: "a parameter in the wrong place", old: "    model: m", new: "    model: m\n    temperature: 1", want: `11:5: teachers[0].temperature: unknown key "temperature"; request parameters stand under params: {temperature: …}`},
 	{name: "the key twice", old: "    model: m", new: "    model: m\n    model: n", want: "11:5: teachers[0].model: the key is there twice; the first is at line 10; remove one"},
 	{name: "a key in the recipe", old: "api_key_env: KEY", new: "api_key: sk-secret", want: "11:5: teachers[0].api_key: a key must not be written into a recipe; put it in an environment variable and write api_key_env: NAME"},
@@ -157,7 +157,7 @@ var badRecipes = []badRecipe{
 	{name: "an unknown profile", old: "    model: m", new: "    model: m\n    profile: openia", want: `11:14: teachers[0].profile: "openia" is none of anthropic, anthropic-compat, anthropic-generic, deepseek, deepseek-anthropic, generic, llamacpp, moonshot, moonshot-anthropic, ollama, openai, openrouter, sglang, vllm; did you mean "openai"?`},
 	{name: "a profile of another protocol", old: "    model: m", new: "    model: m\n    api: anthropic\n    profile: {base: vllm, cap_field: max_completion_tokens, reasoning_history: reasoning}", want: "12:14: teachers[0].profile: \"vllm\" is for api: openai; write one of anthropic, anthropic-generic, deepseek-anthropic, moonshot-anthropic\n12:38: teachers[0].profile.cap_field: api: anthropic knows max_tokens only; remove it\n12:80: teachers[0].profile.reasoning_history: \"reasoning\" is not of api: anthropic; write thinking, thinking_signed or none"},
 	{name: "other APIs", old: "    model: m", new: "    model: m\n    api: anthropic\n    limits: {tpm: -5}", want: "12:19: teachers[0].limits.tpm: -5 is less than 0; write 0 or more"},
-	{name: "sections", old: addAtEnd, new: end("mix: {by: domain}\npairs: {margin: 1}\ndrift: {probe: 5, every: 7d}\nprompt_filter: [duplicate]\nmerge: {policy: vote, answer_duplicates: per_teacher}"), want: "13:6: mix: not in this version: mix; remove it, and set limit per prompt source\n14:8: pairs: not in this version: pairs; remove it\n16:16: prompt_filter: not in this version: prompt_filter; remove it, and clean the prompt files first\n17:17: merge.policy: not in this version: vote; write union, all_passing or best_of\n17:42: merge.answer_duplicates: not in this version: merge.answer_duplicates; remove it"},
+	{name: "sections", old: addAtEnd, new: end("prompt_filter: [duplicate]"), want: "13:16: prompt_filter: not in this version: prompt_filter; remove it, and clean the prompt files first"},
 }
 
 func TestBadRecipes(t *testing.T) {

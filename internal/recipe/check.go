@@ -45,6 +45,8 @@ func (c *checker) run() {
 	c.promptFilters()
 	c.merge()
 	c.mergeJudge()
+	c.mix()
+	c.pairs()
 	c.gates()
 	c.budget()
 	c.splits()
@@ -176,11 +178,6 @@ func (c *checker) coverage() {
 			}
 		}
 	}
-	for d := range c.r.Gates.MinPassRate {
-		if allDomains {
-			c.known(d, domains, join("gates.min_pass_rate", d), "domain")
-		}
-	}
 	c.unserved()
 }
 
@@ -256,28 +253,6 @@ func (c *checker) filters() {
 		if f.Name == "finish" && len(f.Options) > 0 {
 			c.fault(path+".finish", "finish has no options", "write finish, or {finish: {when: …}}")
 		}
-	}
-}
-
-// passingPolicies choose by verdict.
-var passingPolicies = []string{AllPassing, ShortestPassing, CheapestPassing}
-
-func (c *checker) merge() {
-	if c.r.HasVerifier() {
-		return
-	}
-	m := &c.r.Merge
-	if slices.Contains(passingPolicies, m.Policy) {
-		c.fault("merge.policy", m.Policy+" needs a verifier and check has none", "add one under check, or write policy: union")
-	}
-	if m.Accept == AcceptPass || m.Accept == AcceptPassOrUnknown {
-		c.fault("merge.accept", "accept "+m.Accept+" needs a verifier and check has none", "add one under check, or write accept: any")
-	}
-}
-
-func (c *checker) gates() {
-	if len(c.r.Gates.MinPassRate) > 0 && !c.r.HasVerifier() {
-		c.fault("gates.min_pass_rate", "a pass rate needs a verifier and check has none", "add one under check, or remove the gate")
 	}
 }
 

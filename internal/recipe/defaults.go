@@ -22,7 +22,7 @@ func (r *Recipe) fillDefaults() {
 	if r.Filter == nil {
 		r.Filter = []FilterStep{{Name: "finish"}}
 	}
-	if policy := r.Policy(); r.Merge.PerTask == 0 && policy != Union && policy != AllPassing {
+	if r.Merge.PerTask == 0 && r.choosesOne() {
 		r.Merge.PerTask = 1
 	}
 	if r.Output.Splits == nil {

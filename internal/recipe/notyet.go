@@ -22,16 +22,7 @@ var notYet = []struct {
 	{"filter[]", "refusal", "remove it; finish is the one filter"},
 	{"filter[]", "repetition", "remove it; finish is the one filter"},
 	{"filter[]", "think", "remove it; finish is the one filter"},
-	{"merge.answer_duplicates", "", "remove it"},
-	{"merge.policy", Agreement, "write union, all_passing or best_of"},
-	{"merge.policy", CheapestPassing, "write union, all_passing or best_of"},
-	{"merge.policy", OwnerFirst, "write union, all_passing or best_of"},
-	{"merge.policy", Pairwise, "write union, all_passing or best_of"},
-	{"merge.policy", ShortestPassing, "write union, all_passing or best_of"},
-	{"merge.policy", Vote, "write union, all_passing or best_of"},
-	{"mix", "", "remove it, and set limit per prompt source"},
 	{"output.report_text", "", "remove it"},
-	{"pairs", "", "remove it"},
 	{"prompt_filter", "", "remove it, and clean the prompt files first"},
 }
 

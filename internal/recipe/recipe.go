@@ -226,34 +226,52 @@ type Merge struct {
 	Policy string `yaml:"policy" enum:"union,all_passing,best_of,vote,agreement,pairwise,shortest_passing,cheapest_passing,owner_first"`
 	// Verdicts that are accepted; where absent, pass for candidates that a verifier applies to and any for the others.
 	Accept string `yaml:"accept" enum:"pass,pass_or_unknown,any"`
-	// Most rows of one task; where absent, 1 under policies that choose and no limit under union and all_passing.
+	// Most rows of one task; where absent, 1 under policies that choose one answer and no limit under union, all_passing, vote and agreement.
 	PerTask int `yaml:"per_task" min:"1"`
-	// Which equal answers to one task count once.
+	// Most rows of one task by one teacher.
+	PerTeacher int `yaml:"per_teacher" min:"1"`
+	// Of which equal answers to one task one stays: those of one teacher (where absent), those of all teachers, or none.
 	AnswerDuplicates string `yaml:"answer_duplicates" enum:"keep,per_teacher,per_task"`
+	// Jaccard similarity from which two answers to one task count as equal; where absent, only answers that say the same do.
+	NearDuplicates *float64 `yaml:"near_duplicates" min:"0.5" max:"1"`
+	// vote: least share of the votes for the answer that wins; 0.5 where absent.
+	Share *float64 `yaml:"share" min:"0.01" max:"1"`
+	// vote: least lead over the next answer, in votes; 1 where absent.
+	Margin int `yaml:"margin" min:"1"`
+	// agreement: how many teachers have to agree; 2 where absent.
+	Agree int `yaml:"agree" min:"1"`
+	// Pass rates of the tasks that enter the dataset.
+	Difficulty *Difficulty `yaml:"difficulty"`
 	// Who compares the accepted answers to a task, for policy pairwise.
 	Judge *MergeJudge `yaml:"judge"`
 }
 
 // Mix sets the shares of the dataset.
 type Mix struct {
-	// What the shares are of.
-	By string `yaml:"by" enum:"domain,effort,teacher"`
-	// Exponent of the shares' smoothing: 1 keeps them, 0 makes them equal.
+	// What the shares are of: rows of one domain, effort, teacher or prompt file; where absent, all rows are of one kind.
+	By string `yaml:"by" enum:"domain,effort,teacher,source"`
+	// Shares are as the rows that there are to this power: 1 keeps them (where absent), 0 makes them equal.
 	Alpha *float64 `yaml:"alpha" min:"0" max:"1"`
-	// Rows in all.
+	// Shares are as the rows that there are, of which no kind counts more than this.
+	Most int `yaml:"most" min:"1"`
+	// Shares by name; what is not named gets none.
+	Weights map[string]float64 `yaml:"weights" min:"0"`
+	// Rows in all; where absent, as many as there are in these shares.
 	Total int `yaml:"total" min:"1"`
-	// Weights by name.
-	Weights map[string]float64 `yaml:"weights"`
-	// Largest share of one value.
-	Caps map[string]float64 `yaml:"caps"`
+	// Largest share of the dataset that one teacher, source, prompt, domain or effort may have, by that word.
+	Caps map[string]float64 `yaml:"caps" min:"0" max:"1"`
 }
 
 // Pairs asks for preference pairs.
 type Pairs struct {
-	// Least difference of the scores.
+	// Least difference of the scores, where the verdicts do not differ.
 	Margin float64 `yaml:"margin" min:"0"`
 	// Most pairs of one task.
-	MaxPerTask int `yaml:"max_per_task" min:"1" default:"1"`
+	MaxPerTask int `yaml:"max_per_task" min:"1" max:"64" default:"1"`
+	// How many times as long as the other the longer of the two may be; where absent, any length.
+	MaxLengthRatio *float64 `yaml:"max_length_ratio" min:"1"`
+	// Which teachers a pair may be of: any two, or one and the same.
+	Teachers string `yaml:"teachers" enum:"any,same" default:"any"`
 }
 
 // Logprobs asks for the log probabilities of the teachers' tokens.
@@ -272,10 +290,20 @@ type Drift struct {
 
 // Gates are conditions without which nothing is published.
 type Gates struct {
-	// Fewest rows.
+	// Fewest rows, after the mixture.
 	MinRows int `yaml:"min_rows" min:"0"`
+	// Fewest rows by domain, after the mixture.
+	MinDomainRows map[string]int `yaml:"min_domain_rows" min:"0"`
+	// Fewest preference pairs.
+	MinPairs int `yaml:"min_pairs" min:"0"`
 	// Least pass rate, by domain.
 	MinPassRate map[string]float64 `yaml:"min_pass_rate" min:"0" max:"1"`
+	// Largest share of the answers that may have a reject reason, by reason; a name takes also the reasons that begin with it and a colon, and any takes every answer that was rejected.
+	MaxRejected map[string]float64 `yaml:"max_rejected" min:"0" max:"1"`
+	// Largest share of the mixture's rows that may be missing.
+	MaxMixShortfall *float64 `yaml:"max_mix_shortfall" min:"0" max:"1"`
+	// Whether a probe of this build may show that a teacher changed.
+	AllowDrift *bool `yaml:"allow_drift"`
 	// Most that the build may have cost, in US dollars.
 	MaxCostUSD *float64 `yaml:"max_cost_usd" min:"0"`
 }

@@ -90,9 +90,6 @@ ask: {route: {rules: [{when: sample == 0, teachers: [m], fallback: [m]}]}, sampl
 check: [{verifier: code, language: python, timeout: 10s}]
 filter: [refusal, {length: {max_tokens: 16000}, when: sample == 0}, {expr: len(content) > 10}]
 prompt_filter: [duplicate, {near_duplicate: {jaccard: 0.8}}, {contamination: {against: [e.jsonl], ngram: 8, action: drop}}]
-merge: {policy: vote, answer_duplicates: per_teacher}
-mix: {by: domain, alpha: 0.5, total: 100000, weights: {a: 1}, caps: {teacher: 0.5}}
-pairs: {margin: 0.1, max_per_task: 1}
 logprobs: {top: 20}
 output: {report_text: sample}
 `
