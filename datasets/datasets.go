@@ -58,6 +58,8 @@ type Task struct {
 	Source string `json:"source"`
 	// Copies counts the source rows that are this same task; at least 1.
 	Copies int64 `json:"copies"`
+	// Findings are what the filters of prompts found; nil for nothing.
+	Findings *Findings `json:"findings,omitempty"`
 }
 
 // TaskID adds domain and effort to a prompt id. Domains and efforts never hold
@@ -142,7 +144,9 @@ type Candidate struct {
 	PromptCluster    *string        `json:"prompt_cluster,omitempty" parquet:"prompt_cluster,optional"`
 	AnswerCluster    *string        `json:"answer_cluster,omitempty" parquet:"answer_cluster,optional"`
 	Accepted         bool           `json:"accepted" parquet:"accepted"`
-	Selected         bool           `json:"selected" parquet:"selected"` // entered train or test
+	Selected         bool           `json:"selected" parquet:"selected"`                             // entered train or test
+	Rank             *int32         `json:"rank,omitempty" parquet:"rank,optional"`                  // among the rows that the merge policy chose for the task, from 1
+	Unselected       *string        `json:"unselected,omitempty" parquet:"unselected,optional,dict"` // why an accepted candidate entered neither
 	RejectReasons    []string       `json:"reject_reasons,omitempty" parquet:"reject_reasons,list"`
 	Meta             *string        `json:"meta,omitempty" parquet:"meta,optional,zstd"`       // JSON text
 	Licence          *string        `json:"licence,omitempty" parquet:"licence,optional,dict"` // the teacher's terms
@@ -218,24 +222,50 @@ func RowOf(c *Candidate) Row {
 
 // A PromptRow is a task in the prompts table, answered or not.
 type PromptRow struct {
-	TaskID      string         `json:"task_id" parquet:"task_id"`
-	PromptID    string         `json:"prompt_id" parquet:"prompt_id"`
-	Domain      string         `json:"domain" parquet:"domain,dict"`
-	Effort      string         `json:"effort" parquet:"effort,dict"`
-	Split       string         `json:"split" parquet:"split,dict"`
-	Status      string         `json:"status" parquet:"status,dict"`
-	StatusOf    *string        `json:"status_of,omitempty" parquet:"status_of,optional"` // duplicate of, contaminated by
-	Route       []string       `json:"route" parquet:"route,list"`
-	RouteReason string         `json:"route_reason" parquet:"route_reason,dict"`
-	Messages    []chat.Message `json:"messages" parquet:"messages,list"` // as sent: system first
-	Tools       *string        `json:"tools,omitempty" parquet:"tools,optional,zstd"`
-	Images      []Image        `json:"images,omitempty" parquet:"images,list"`
-	Gold        *string        `json:"gold,omitempty" parquet:"gold,optional"`
-	Tests       *string        `json:"tests,omitempty" parquet:"tests,optional,zstd"`
-	Group       *string        `json:"group,omitempty" parquet:"group,optional"`
-	Meta        *string        `json:"meta,omitempty" parquet:"meta,optional,zstd"`
-	Source      string         `json:"source" parquet:"source"`
-	Copies      int64          `json:"copies" parquet:"copies"`
+	TaskID         string         `json:"task_id" parquet:"task_id"`
+	PromptID       string         `json:"prompt_id" parquet:"prompt_id"`
+	Domain         string         `json:"domain" parquet:"domain,dict"`
+	Effort         string         `json:"effort" parquet:"effort,dict"`
+	Split          string         `json:"split" parquet:"split,dict"`
+	Status         string         `json:"status" parquet:"status,dict"`
+	StatusOf       *string        `json:"status_of,omitempty" parquet:"status_of,optional"` // duplicate of, contaminated by
+	Route          []string       `json:"route" parquet:"route,list"`
+	RouteReason    string         `json:"route_reason" parquet:"route_reason,dict"`
+	Messages       []chat.Message `json:"messages" parquet:"messages,list"` // as sent: system first
+	Tools          *string        `json:"tools,omitempty" parquet:"tools,optional,zstd"`
+	Images         []Image        `json:"images,omitempty" parquet:"images,list"`
+	Gold           *string        `json:"gold,omitempty" parquet:"gold,optional"`
+	Tests          *string        `json:"tests,omitempty" parquet:"tests,optional,zstd"`
+	Group          *string        `json:"group,omitempty" parquet:"group,optional"`
+	Meta           *string        `json:"meta,omitempty" parquet:"meta,optional,zstd"`
+	Source         string         `json:"source" parquet:"source"`
+	Copies         int64          `json:"copies" parquet:"copies"`
+	Flags          []string       `json:"flags,omitempty" parquet:"flags,list"`                     // duplicate, near_duplicate, contaminated: found and asked nevertheless
+	Cluster        *string        `json:"cluster,omitempty" parquet:"cluster,optional"`             // prompt id of the prompt that stands for all that say the same
+	Jaccard        *float64       `json:"jaccard,omitempty" parquet:"jaccard,optional"`             // similarity to that prompt; 1 where they say the same
+	ContaminatedBy []Contaminant  `json:"contaminated_by,omitempty" parquet:"contaminated_by,list"` // items of evaluation sets that the prompt holds
+
+	// How hard the task is: of the answers that every task is asked for, how
+	// many were judged (passed or failed), how many of them passed, and the
+	// chance that one of k passes. Null where nothing was judged.
+	Judged   *int64   `json:"judged,omitempty" parquet:"judged,optional"`
+	Passed   *int64   `json:"passed,omitempty" parquet:"passed,optional"`
+	PassRate *float64 `json:"pass_rate,omitempty" parquet:"pass_rate,optional"`
+	PassAt   []PassAt `json:"pass_at,omitempty" parquet:"pass_at,list"`
+	// What the teachers agreed on, where the merge policy compares answers:
+	// the answer, null where none won, its share of the votes, its lead over
+	// the next, all votes, and their entropy in bits.
+	Label        *string  `json:"label,omitempty" parquet:"label,optional"`
+	LabelShare   *float64 `json:"label_share,omitempty" parquet:"label_share,optional"`
+	LabelMargin  *int64   `json:"label_margin,omitempty" parquet:"label_margin,optional"`
+	LabelVotes   *int64   `json:"label_votes,omitempty" parquet:"label_votes,optional"`
+	LabelEntropy *float64 `json:"label_entropy,omitempty" parquet:"label_entropy,optional"`
+}
+
+// A PassAt is the chance that at least one of k answers passes.
+type PassAt struct {
+	K     int32   `json:"k" parquet:"k"`
+	Value float64 `json:"value" parquet:"value"`
 }
 
 // A Pair is a preference pair of one task.
@@ -253,4 +283,12 @@ type Pair struct {
 	RejectedScore   *float64       `json:"rejected_score,omitempty" parquet:"rejected_score,optional"`
 	Margin          *float64       `json:"margin,omitempty" parquet:"margin,optional"`
 	CrossTeacher    bool           `json:"cross_teacher" parquet:"cross_teacher"`
+
+	Split            *string `json:"split,omitempty" parquet:"split,optional,dict"` // of the task
+	ChosenSampleID   *string `json:"chosen_sample_id,omitempty" parquet:"chosen_sample_id,optional"`
+	RejectedSampleID *string `json:"rejected_sample_id,omitempty" parquet:"rejected_sample_id,optional"`
+	ChosenVerdict    *string `json:"chosen_verdict,omitempty" parquet:"chosen_verdict,optional,dict"`
+	RejectedVerdict  *string `json:"rejected_verdict,omitempty" parquet:"rejected_verdict,optional,dict"`
+	Tools            *string `json:"tools,omitempty" parquet:"tools,optional,zstd"` // JSON text, of the prompt
+	Images           []Image `json:"images,omitempty" parquet:"images,list"`        // of the prompt
 }

