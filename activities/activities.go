@@ -71,6 +71,7 @@ type Activities struct {
 	turns    map[*teachers.Client]*turns
 	healths  map[string]*health // by build and teacher
 	shards   shardCache
+	indexes  indexCache // of evaluation sets
 	claims   claims
 }
 
@@ -91,6 +92,9 @@ func (a *Activities) RegisterPipeline(r Registry) {
 		wire.ActivityPrepare: a.PrepareHandOff,
 		wire.ActivityLaunch:  a.LaunchTraining,
 		wire.ActivityFollow:  a.FollowTraining,
+
+		wire.ActivityFilterPrompts: a.FilterPrompts,
+		wire.ActivityPlanFiltered:  a.PlanFiltered,
 	} {
 		r.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
 	}

@@ -43,6 +43,7 @@ type partition struct {
 type plannedItem struct {
 	Row      int64        `json:"r"`
 	Seq      int64        `json:"s"`
+	Source   int          `json:"f,omitempty"` // index of the recipe's prompts
 	PromptID string       `json:"p"`
 	Item     sources.Item `json:"i"`
 }

@@ -23,11 +23,14 @@ func ReadOptions() sources.Options { return sources.Options{OpenParquet: parquet
 func (a *Activities) Plan(ctx context.Context, ref wire.BuildRef) (*wire.PlanOutput, error) {
 	var note noter
 	defer heartbeat(ctx, beatEvery, note.get)()
-	out, err := a.plan(ctx, ref, note.set)
+	out, err := a.plan(ctx, ref, nil, note.set)
 	return out, final(err)
 }
 
-func (a *Activities) plan(ctx context.Context, ref wire.BuildRef, beat func(string)) (*wire.PlanOutput, error) {
+// plan plans a build. Where its recipe filters prompts, found is what the
+// filters found; nil: they have not run, and all that comes is what they have to
+// do.
+func (a *Activities) plan(ctx context.Context, ref wire.BuildRef, found *foundPrompts, beat func(string)) (*wire.PlanOutput, error) {
 	rt, err := a.runtime(ctx, ref)
 	if err != nil {
 		return nil, err
@@ -37,6 +40,9 @@ func (a *Activities) plan(ctx context.Context, ref wire.BuildRef, beat func(stri
 	}
 	if err := a.enter(ctx, ref); err != nil {
 		return nil, err
+	}
+	if len(rt.recipe.PromptFilter) > 0 && found == nil {
+		return a.beginFilters(ctx, ref, beat)
 	}
 	files, err := a.promptFiles(ctx, rt)
 	if err != nil {
@@ -74,12 +80,13 @@ func (a *Activities) plan(ctx context.Context, ref wire.BuildRef, beat func(stri
 	if rt, err = rt.with(anew); err != nil {
 		return nil, err
 	}
-	var plan *Plan
-	if ref.Preview > 0 {
-		plan, err = MakeSample(ctx, ref.Preview, rt.recipe, files, options, dir, sink, beat)
-	} else {
-		plan, err = MakePlan(ctx, rt.recipe, files, options, dir, sink, beat)
+	p := newPlanner(rt.recipe, options, dir, sink, beat)
+	defer p.close()
+	p.sample = ref.Preview
+	if found != nil {
+		p.filteredBy(found)
 	}
+	plan, err := p.make(ctx, files)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +114,7 @@ func (a *Activities) plan(ctx context.Context, ref wire.BuildRef, beat func(stri
 	out := &wire.PlanOutput{
 		Budget: limited,
 		Key:    key, Tasks: plan.Tasks, Prompts: plan.Prompts, Duplicates: plan.Duplicates,
-		BadRows: plan.BadRows, Shards: len(plan.Shards),
+		BadRows: plan.BadRows, Shards: len(plan.Shards), Dropped: plan.Filtered.Dropped(),
 	}
 	for i := range rt.recipe.Teachers {
 		t := rt.teachers[rt.recipe.Teachers[i].ID]

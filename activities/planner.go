@@ -54,6 +54,8 @@ type Plan struct {
 	Anew map[string]Anew `json:"anew,omitempty"`
 	// BadRowsSeen spells out the first skipped rows.
 	BadRowsSeen []string `json:"bad_rows_seen,omitempty"`
+	// Filtered is what the filters of prompts found; nil where there are none.
+	Filtered *Filtered `json:"filtered,omitempty"`
 }
 
 // A Cell is the tasks of one domain and effort that go to the same teachers.
@@ -91,14 +93,18 @@ type planner struct {
 	files  sources.Options
 	beat   func(string) // says that work goes on
 	sample int          // tasks of a sample; 0: all
+	// findings are what the filters of prompts found; nil where there are none.
+	findings FindingSource
 
 	plan    *Plan
 	parts   partitions
+	source  int   // that is being read
 	rows    int64 // that hold prompts
 	seq     int64 // tasks of them
 	groups  groups
-	links   sightings  // of groups and beginnings
-	grouped taskSorter // tasks that share one of them
+	links   sightings      // of groups and beginnings
+	grouped taskSorter     // tasks that share one of them
+	found   *findingReader // beside the partitions
 	cells   map[string]int
 	open    []openShard // by cell
 	held    int64       // bytes of the open shards
@@ -115,8 +121,17 @@ type openShard struct {
 // MakePlan reads the prompt files of every source and plans their tasks. Bad
 // rows above a source's limit are an error that spells the first ones out.
 func MakePlan(ctx context.Context, r *recipe.Recipe, files [][]sources.File, options sources.Options, dir string, sink ShardSink, beat func(string)) (*Plan, error) {
+	return MakeFilteredPlan(ctx, r, files, options, nil, dir, sink, beat)
+}
+
+// MakeFilteredPlan is MakePlan over what the filters of prompts found; nil:
+// there are none.
+func MakeFilteredPlan(ctx context.Context, r *recipe.Recipe, files [][]sources.File, options sources.Options, found FindingSource, dir string, sink ShardSink, beat func(string)) (*Plan, error) {
 	p := newPlanner(r, options, dir, sink, beat)
 	defer p.close()
+	if found != nil {
+		p.filteredBy(found)
+	}
 	return p.make(ctx, files)
 }
 
@@ -158,17 +173,18 @@ func (p *Plan) sizeBatches(r *recipe.Recipe) {
 
 func (p *planner) make(ctx context.Context, files [][]sources.File) (*Plan, error) {
 	p.grouped.most = p.parts.most
-	for i := range p.recipe.Prompts {
-		if err := p.read(ctx, i, files[i]); err != nil {
-			return nil, err
-		}
-	}
-	if p.seq == 0 {
-		return nil, badSource("no prompts: %s hold no rows; put rows into them, or name other files under prompts[].path", describePaths(p.recipe))
+	if err := p.readAll(ctx, files); err != nil {
+		return nil, err
 	}
 	if err := p.linkGroups(ctx); err != nil {
 		return nil, err
 	}
+	found, err := p.openFindings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer found.close()
+	p.found = found
 	for i := range p.parts.list {
 		if err := p.expand(ctx, &p.parts.list[i]); err != nil {
 			return nil, err
@@ -186,6 +202,19 @@ func (p *planner) make(ctx context.Context, files [][]sources.File) (*Plan, erro
 	p.interleave()
 	p.plan.sizeBatches(p.recipe)
 	return p.plan, nil
+}
+
+// readAll reads the prompt files of every source.
+func (p *planner) readAll(ctx context.Context, files [][]sources.File) error {
+	for i := range p.recipe.Prompts {
+		if err := p.read(ctx, i, files[i]); err != nil {
+			return err
+		}
+	}
+	if p.seq == 0 {
+		return badSource("no prompts: %s hold no rows; put rows into them, or name other files under prompts[].path", describePaths(p.recipe))
+	}
+	return nil
 }
 
 // placeGrouped puts the tasks that share something into shards of their own,
@@ -241,6 +270,7 @@ func describePaths(r *recipe.Recipe) string {
 
 // read takes the rows of one source, up to its limit.
 func (p *planner) read(ctx context.Context, index int, files []sources.File) error {
+	p.source = index
 	src := &p.recipe.Prompts[index]
 	mapper, err := sources.NewMapper(src)
 	if err != nil {
@@ -317,7 +347,7 @@ func (p *planner) add(items []sources.Item) error {
 			p.noteLinks(&item)
 			last = id
 		}
-		if err := p.parts.add(plannedItem{Row: p.rows, Seq: p.seq, PromptID: id, Item: item}); err != nil {
+		if err := p.parts.add(plannedItem{Row: p.rows, Seq: p.seq, Source: p.source, PromptID: id, Item: item}); err != nil {
 			return err
 		}
 		p.seq++
@@ -331,6 +361,11 @@ func (p *planner) linkGroups(ctx context.Context) error {
 	if !p.groups.seen {
 		return nil
 	}
+	found, err := p.openFindings(ctx)
+	if err != nil {
+		return err
+	}
+	defer found.close()
 	for i := range p.parts.list {
 		of := map[string]string{} // a group of each prompt of this part
 		err := p.parts.list[i].each(func(item *plannedItem) error {
@@ -345,6 +380,9 @@ func (p *planner) linkGroups(ctx context.Context) error {
 			return nil
 		})
 		if err := errors.Join(err, ctx.Err()); err != nil {
+			return err
+		}
+		if err := p.linkClusters(found, of); err != nil {
 			return err
 		}
 	}
@@ -377,11 +415,16 @@ func (p *planner) expandPrompt(ctx context.Context, items []plannedItem) error {
 	group := ""
 	for i := range items {
 		if g := items[i].Item.Group; g != "" {
-			group = p.groups.root(g)
+			group = g
 			break
 		}
 	}
-	split := datasets.Assign(p.recipe.Output.Splits, p.recipe.Output.Seed, group, items[0].PromptID)
+	finding, err := p.found.of(items[0].PromptID)
+	if err != nil {
+		return err
+	}
+	groupKey, promptKey := p.groups.splitKeys(items[0].PromptID, group, finding.cluster())
+	split := datasets.Assign(p.recipe.Output.Splits, p.recipe.Output.Seed, groupKey, promptKey)
 	p.countDuplicates(items)
 	for len(items) > 0 {
 		head := &items[0].Item
@@ -389,12 +432,18 @@ func (p *planner) expandPrompt(ctx context.Context, items []plannedItem) error {
 		for n < len(items) && items[n].Item.Domain == head.Domain && items[n].Item.Effort == head.Effort {
 			n++
 		}
-		if err := p.addTask(ctx, datasets.Task{
+		task := datasets.Task{
 			TaskID:   datasets.TaskID(items[0].PromptID, head.Domain, head.Effort),
 			PromptID: items[0].PromptID, Domain: head.Domain, Effort: head.Effort,
 			Prompt: head.Prompt, Gold: head.Gold, Tests: head.Tests, Group: head.Group, Meta: head.Meta,
 			Split: split, Source: head.Where, Copies: int64(n),
-		}); err != nil {
+		}
+		if finding != nil {
+			if task.Findings, err = taskFindings(p.recipe, finding, &task); err != nil {
+				return err
+			}
+		}
+		if err := p.addTask(ctx, task); err != nil {
 			return err
 		}
 		items = items[n:]
@@ -449,6 +498,9 @@ func sameText(a, b *string) bool {
 // something with others, beside them.
 func (p *planner) addTask(ctx context.Context, t datasets.Task) error {
 	t.Route, t.RouteWhy = p.recipe.RouteFor(t.Domain, t.Effort)
+	if t.Dropped() {
+		return p.drop(ctx, t)
+	}
 	if len(t.Route) == 0 {
 		return badSource("%s: no teacher serves domain %q at effort %q; add it to a teacher's serves, or leave serves out to serve all", t.Source, t.Domain, t.Effort)
 	}
@@ -478,6 +530,7 @@ func (p *planner) place(ctx context.Context, t datasets.Task, order string) erro
 		return nil
 	}
 	p.plan.Tasks++
+	p.plan.Filtered.note(&t)
 	p.plan.Cells[cell].Tasks++
 	size := taskBytes(&t)
 	open.tasks = append(open.tasks, t)

@@ -197,7 +197,7 @@ func (a *Activities) historyAsOf(then time.Time) history {
 func (rt *runtime) refine(ctx context.Context, look history, step int, since time.Time, tasks []datasets.Task) ([]refinedTask, error) {
 	out := make([]refinedTask, len(tasks))
 	for i := range tasks {
-		out[i] = refinedTask{Task: tasks[i], Status: datasets.StatusUnanswered}
+		out[i] = refinedTask{Task: tasks[i], Status: statusBefore(&tasks[i])}
 	}
 	for _, id := range tasks[0].Route {
 		t := rt.teachers[id]
@@ -237,7 +237,7 @@ func candidate(t *teacher, task *datasets.Task, ask *asked, rec *answers.Record)
 		TaskID:   task.TaskID, PromptID: task.PromptID, Domain: task.Domain, Effort: task.Effort, Split: task.Split,
 		Teacher: t.spec.ID, ModelAsked: t.spec.Model, AskID: ask.ask.ID, SampleIndex: int32(ask.ask.Sample),
 		ParamsAsked: "{}", Gold: task.Gold, Meta: optional(task.Meta), Licence: optional(t.spec.Terms.Licence),
-		Tools: optional(task.Prompt.Tools),
+		Tools: optional(task.Prompt.Tools), PromptCluster: clusterOf(task),
 	}
 	for _, im := range task.Prompt.Images {
 		c.Images = append(c.Images, datasets.Image{Digest: im.Digest, MediaType: im.MediaType, Key: im.Key})

@@ -403,7 +403,7 @@ func taskOfRow(row *datasets.PromptRow) (datasets.Task, error) {
 	task := datasets.Task{
 		TaskID: row.TaskID, PromptID: row.PromptID, Domain: row.Domain, Effort: row.Effort, Gold: row.Gold, Tests: row.Tests,
 		Group: textOf(row.Group), Meta: textOf(row.Meta), Split: row.Split, Route: row.Route, RouteWhy: row.RouteReason,
-		Source: row.Source, Copies: row.Copies,
+		Source: row.Source, Copies: row.Copies, Findings: findingsOfRow(row),
 	}
 	prompt := chat.Prompt{Messages: row.Messages, Tools: textOf(row.Tools)}
 	for _, im := range row.Images {

@@ -179,5 +179,6 @@ func promptRow(task *datasets.Task, status string) datasets.PromptRow {
 	for _, im := range task.Prompt.Images {
 		row.Images = append(row.Images, datasets.Image{Digest: im.Digest, MediaType: im.MediaType, Key: im.Key})
 	}
+	found(&row, task.Findings)
 	return row
 }

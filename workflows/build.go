@@ -51,6 +51,8 @@ type build struct {
 	started time.Time
 	plan    wire.PlanOutput
 	paused  bool
+	// filtering says how far the filters of prompts are.
+	filtering string
 	why     string
 
 	order   []string // teachers, in the plan's order
@@ -133,7 +135,10 @@ func (b *build) enter(ctx workflow.Context, phase string) {
 }
 
 func (b *build) makePlan(ctx workflow.Context) error {
-	return workflow.ExecuteActivity(pipelineOptions(ctx), wire.ActivityPlan, b.in.BuildRef).Get(ctx, &b.plan)
+	if err := workflow.ExecuteActivity(pipelineOptions(ctx), wire.ActivityPlan, b.in.BuildRef).Get(ctx, &b.plan); err != nil {
+		return err
+	}
+	return b.filterPrompts(ctx)
 }
 
 // startStreams starts a stream for each teacher that has something to do.
@@ -419,7 +424,7 @@ func (b *build) control(ctx workflow.Context, teacher string, c wire.Control) er
 func (b *build) progress() (wire.Progress, error) {
 	p := wire.Progress{
 		BuildRef: b.in.BuildRef, Phase: b.phase, Paused: b.paused, Why: b.why, Started: b.started,
-		Tasks: b.plan.Tasks, Prompts: b.plan.Prompts, Duplicates: b.plan.Duplicates,
+		Tasks: b.plan.Tasks, Prompts: b.plan.Prompts, Duplicates: b.plan.Duplicates, Dropped: b.plan.Dropped, Filtering: b.filtering,
 		Shards: b.plan.Shards, ShardsDone: b.next - b.inFlight, Refined: b.refined, Limited: b.plan.Budget,
 	}
 	for _, t := range b.plan.Teachers {

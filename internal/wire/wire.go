@@ -44,6 +44,9 @@ const (
 	ActivityPrepare  = "PrepareHandOff"
 	ActivityLaunch   = "LaunchTraining"
 	ActivityFollow   = "FollowTraining"
+
+	ActivityFilterPrompts = "FilterPrompts"
+	ActivityPlanFiltered  = "PlanFiltered"
 )
 
 // Names of signals, updates and queries.
@@ -171,6 +174,11 @@ type PlanOutput struct {
 	Teachers   []TeacherPlan `json:"teachers"`
 	// Budget tells that the build spends from a budget.
 	Budget bool `json:"budget,omitempty"`
+	// Filter says what is to be done before the prompts can be planned; everything
+	// else but Prompts is empty then.
+	Filter *FilterPlan `json:"filter,omitempty"`
+	// Dropped counts the tasks that the filters of prompts left out.
+	Dropped int64 `json:"dropped,omitempty"`
 }
 
 // ImportInput brings the answers of a recorded teacher into the answer store.
@@ -415,6 +423,8 @@ type Progress struct {
 	Tasks      int64           `json:"tasks"`
 	Prompts    int64           `json:"prompts"`
 	Duplicates int64           `json:"duplicates"`
+	Dropped    int64           `json:"dropped,omitempty"` // tasks that the filters of prompts left out
+	Filtering  string          `json:"filtering,omitempty"` // how far they are, in words
 	Shards     int             `json:"shards"`
 	ShardsDone int             `json:"shards_done"`
 	Refined    RefineCounts    `json:"refined"`
