@@ -53,7 +53,7 @@ type build struct {
 	paused  bool
 	// filtering says how far the filters of prompts are.
 	filtering string
-	why     string
+	why       string
 
 	order   []string // teachers, in the plan's order
 	streams map[string]*wire.StreamReport

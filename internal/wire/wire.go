@@ -149,6 +149,7 @@ type BuildCarry struct {
 	Next    int            `json:"next"` // every shard below is refined; none above is begun
 	Paused  bool           `json:"paused,omitempty"`
 	Started time.Time      `json:"started"`
+	Judges  []JudgeReport  `json:"judges,omitempty"`
 }
 
 // TeacherPlan is one teacher's part of a plan.
@@ -174,6 +175,8 @@ type PlanOutput struct {
 	Teachers   []TeacherPlan `json:"teachers"`
 	// Budget tells that the build spends from a budget.
 	Budget bool `json:"budget,omitempty"`
+	// Judges are asked about answers before those are refined.
+	Judges []JudgePlan `json:"judges,omitempty"`
 	// Filter says what is to be done before the prompts can be planned; everything
 	// else but Prompts is empty then.
 	Filter *FilterPlan `json:"filter,omitempty"`
@@ -423,7 +426,7 @@ type Progress struct {
 	Tasks      int64           `json:"tasks"`
 	Prompts    int64           `json:"prompts"`
 	Duplicates int64           `json:"duplicates"`
-	Dropped    int64           `json:"dropped,omitempty"` // tasks that the filters of prompts left out
+	Dropped    int64           `json:"dropped,omitempty"`   // tasks that the filters of prompts left out
 	Filtering  string          `json:"filtering,omitempty"` // how far they are, in words
 	Shards     int             `json:"shards"`
 	ShardsDone int             `json:"shards_done"`
