@@ -214,3 +214,5 @@ func trimStatement(s string) string {
 		}
 	}
 }
+
+func isDigit(r rune) bool { return r >= '0' && r <= '9' }

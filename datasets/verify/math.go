@@ -8,7 +8,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/datasets/internal/options"
+	"github.com/stillhouse-data/stillhouse/datasets/verify/mathexpr"
 )
 
 // DefaultTolerance is how far a decimal may be from a gold that is no whole
@@ -59,20 +61,23 @@ func (m *mathVerifier) compare(gold, statement string) finding {
 		}
 		return finding{verdict: verdictOf(given == letter), reason: reasonOf(given == letter)}
 	}
-	want, goldErr := readValue(gold)
-	got, err := readValue(statement)
+	want, goldErr := mathexpr.Read(gold)
+	got, err := mathexpr.Read(statement)
 	switch {
-	case (goldErr != nil || err != nil) && sameText(gold, statement):
-		return finding{verdict: "pass", reason: "same text"}
-	case errors.Is(goldErr, errTooLarge) || errors.Is(err, errTooLarge):
+	case goldErr == nil && err == nil:
+		j := mathexpr.Meets(want, got, m.tolerance)
+		if j.Verdict == mathexpr.Unknown && sameText(gold, statement) {
+			return finding{verdict: datasets.Pass, reason: "same text"}
+		}
+		return finding{verdict: verdicts[j.Verdict], reason: j.Reason}
+	case sameText(gold, statement):
+		return finding{verdict: datasets.Pass, reason: "same text"}
+	case errors.Is(goldErr, mathexpr.ErrTooLarge) || errors.Is(err, mathexpr.ErrTooLarge):
 		return unknown("too large to compare")
 	case goldErr != nil:
 		return unknown("gold not readable")
-	case err != nil:
-		return unknown("final statement not readable")
 	}
-	j := meets(want, got, m.tolerance)
-	return finding{verdict: j.verdict, reason: j.reason}
+	return unknown("final statement not readable")
 }
 
 // goldStatement is the gold's own final statement, or all of it.
@@ -98,7 +103,7 @@ func answerStatement(content string) (string, bool) {
 	if _, ok := readLetter(line); ok {
 		return line, true
 	}
-	_, err := readValue(line)
+	_, err := mathexpr.Read(line)
 	return line, err == nil
 }
 
@@ -129,6 +134,8 @@ func plainText(s string) string {
 }
 
 func wordRune(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
+
+var verdicts = map[mathexpr.Verdict]string{mathexpr.Pass: datasets.Pass, mathexpr.Fail: datasets.Fail, mathexpr.Unknown: datasets.Unknown}
 
 func verdictOf(equal bool) string {
 	if equal {

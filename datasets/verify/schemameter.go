@@ -9,6 +9,9 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
+// errTooLarge says that what is to be judged exceeds a limit.
+var errTooLarge = errors.New("too large")
+
 // freeEvaluations is how many times the parts of one schema are applied to one
 // document, beside once for each of its bytes. Real schemas need fewer; one
 // whose alternatives refer to each other may need exponentially many.

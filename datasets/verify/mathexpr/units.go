@@ -1,4 +1,4 @@
-package verify
+package mathexpr
 
 import (
 	"math/big"
@@ -11,7 +11,7 @@ var currencies = map[string]string{
 }
 
 // leadingMoney reads $5, -$5, USD 5; it tells whether there was a currency.
-func (p *parser) leadingMoney(v *value) bool {
+func (p *parser) leadingMoney(v *Value) bool {
 	at := p.i
 	if len(p.tokens) > 1 && p.tokens[at].is("-") {
 		p.negative = true
@@ -31,7 +31,7 @@ func (p *parser) leadingMoney(v *value) bool {
 	return p.afterMoney(v, at)
 }
 
-func (p *parser) afterMoney(v *value, at int) bool {
+func (p *parser) afterMoney(v *Value, at int) bool {
 	if v.unit == "" {
 		p.negative = false
 		return false
@@ -49,15 +49,23 @@ var scales = map[string]int64{
 
 // notUnits are words after a number that make it another number, or several,
 // or none.
-var notUnits = map[string]bool{
-	"or": true, "and": true, "not": true, "no": true, "nor": true, "if": true, "but": true, "is": true, "isn't": true, "are": true,
-	"was": true, "were": true, "to": true, "minus": true, "plus": true, "times": true, "squared": true, "cubed": true, "over": true,
-	"divided": true, "multiplied": true, "factorial": true, "pi": true, "choose": true,
-	"mod": true, "modulo": true, "remainder": true, "wrong": true, "incorrect": true,
-	"half": true, "halves": true, "third": true, "thirds": true, "quarter": true, "quarters": true, "fourth": true, "fourths": true,
-	"fifth": true, "fifths": true, "sixth": true, "sixths": true, "seventh": true, "sevenths": true, "eighth": true, "eighths": true,
-	"ninth": true, "ninths": true, "tenth": true, "tenths": true, "twelfth": true, "twelfths": true, "hundredth": true, "hundredths": true,
-	"thousandth": true, "thousandths": true, "millionth": true, "millionths": true,
+var notUnits = set(`or and not no nor if but is isn't are was were to minus plus times squared cubed over
+	divided multiplied factorial pi choose mod modulo remainder wrong incorrect where when for with than
+	half halves third thirds quarter quarters fourth fourths fifth fifths sixth sixths seventh sevenths eighth eighths
+	ninth ninths tenth tenths twelfth twelfths hundredth hundredths thousandth thousandths millionth millionths`)
+
+// knownUnits are the short words that are units where letters could be
+// variables.
+var knownUnits = set(`mm cm dm km nm um mg kg ml cl dl kl ft in yd mi oz lb lbs gal hr hrs min mins sec secs ms mph kph kmh
+	usd eur gbp pct deg rad bps rpm ppm hz khz kw kwh mw pa kpa atm cal mol day days week year yrs yr cups cup eggs egg men man
+	cats cat dogs dog cars car bus box bags bag pens pen hats hat pies pie ways way cent rs sq cc km² m² yuan ton tons pts pt unit boys girl girls`)
+
+func set(words string) map[string]bool {
+	m := make(map[string]bool)
+	for _, w := range strings.Fields(words) {
+		m[w] = true
+	}
+	return m
 }
 
 // unitLetters are the single letters that are read as units. Any other may be
@@ -77,7 +85,7 @@ func isUnit(word string, first, currency bool) bool {
 }
 
 // suffix reads percent sign, scale and unit up to the end.
-func (p *parser) suffix(v *value) error {
+func (p *parser) suffix(v *Value) error {
 	for p.i < len(p.tokens) {
 		t := p.peek()
 		if t.kind != tokWord || scales[t.text] == 0 {
@@ -88,8 +96,8 @@ func (p *parser) suffix(v *value) error {
 		if v.scale != nil {
 			factor.Mul(factor, v.scale)
 		}
-		if v.scale, v.decimals = factor, -1; tooLarge(factor) {
-			return errTooLarge
+		if v.scale, v.decimals = factor, -1; factor.Num().BitLen() > 256 {
+			return ErrTooLarge
 		}
 	}
 	if p.take("%") || p.percentWord() {
@@ -101,10 +109,10 @@ func (p *parser) suffix(v *value) error {
 
 func (p *parser) percentWord() bool {
 	switch t := p.peek(); {
-	case t.kind == tokWord && (t.text == "percent" || t.text == "percents"):
+	case t.word("percent", "percents", "percentage", "pct"):
 		p.i++
 		return true
-	case t.kind == tokWord && t.text == "per" && p.i+1 < len(p.tokens) && p.tokens[p.i+1].text == "cent":
+	case t.word("per") && p.at(p.i+1).word("cent"):
 		p.i += 2
 		return true
 	}
@@ -114,7 +122,7 @@ func (p *parser) percentWord() bool {
 // maxUnitWords is how many words after a number still are its unit.
 const maxUnitWords = 8
 
-func (p *parser) units(v *value) error {
+func (p *parser) units(v *Value) error {
 	var words []string
 	for p.i < len(p.tokens) {
 		t := p.peek()
@@ -131,15 +139,19 @@ func (p *parser) units(v *value) error {
 			if err != nil {
 				return err
 			}
-			words = append(words, "^"+e.RatString())
+			text, ok := smallExponent(e)
+			if !ok {
+				return ErrUnreadable
+			}
+			words = append(words, "^"+text)
 			continue
 		default:
-			return errUnreadable
+			return ErrUnreadable
 		}
 		p.i++
 	}
 	if len(words) > maxUnitWords {
-		return errUnreadable
+		return ErrUnreadable
 	}
 	unit := strings.Join(words, " ")
 	if v.unit != "" && unit != "" && unit != v.unit {
@@ -151,12 +163,24 @@ func (p *parser) units(v *value) error {
 	return nil
 }
 
+// smallExponent is the exponent of a unit as written.
+func smallExponent(e *node) (string, bool) {
+	sign := ""
+	if e.op == opNeg {
+		sign, e = "-", e.args[0]
+	}
+	if e.op != opNum || e.num.Num().BitLen() > 16 || e.num.Denom().BitLen() > 16 {
+		return "", false
+	}
+	return sign + e.num.RatString(), true
+}
+
 // unitNames are the short and the long names of the same unit.
 var unitNames = map[string]string{
 	"meter": "m", "metre": "m", "kilometer": "km", "kilometre": "km", "centimeter": "cm", "centimetre": "cm", "millimeter": "mm", "millimetre": "mm",
 	"gram": "g", "kilogram": "kg", "kilo": "kg", "second": "s", "sec": "s", "minute": "min", "hour": "h", "hr": "h", "liter": "l", "litre": "l",
 	"foot": "ft", "feet": "ft", "inch": "in", "inche": "in", "mile": "mi", "pound": "pound", "lb": "pound", "usd": "dollar", "buck": "dollar",
-	"degree": "degree", "per": "/",
+	"degree": "degree", "deg": "degree", "per": "/",
 }
 
 func singular(word string) string {
@@ -168,3 +192,23 @@ func singular(word string) string {
 	}
 	return word
 }
+
+// unitsAgree tells whether the numbers may be compared as they stand. A single
+// letter in the gold may be a variable, so the answer must have it too. What an
+// amount of money is paid for or per does not change the amount.
+func unitsAgree(gold, answer string) bool {
+	if gold == "" || gold == answer || answer == "" && len(gold) > 1 {
+		return true
+	}
+	currency, _, _ := strings.Cut(gold, " ")
+	other, _, _ := strings.Cut(answer, " ")
+	return currency == other && isMoney[currency]
+}
+
+var isMoney = func() map[string]bool {
+	names := make(map[string]bool)
+	for _, name := range money {
+		names[name] = true
+	}
+	return names
+}()
