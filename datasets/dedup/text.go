@@ -1,0 +1,177 @@
+package dedup
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// A Style says what of a text counts.
+type Style uint8
+
+const (
+	// Prose: case does not count, nor does punctuation away from digits and
+	// symbols.
+	Prose Style = iota
+	// Verbatim: everything counts but white space. For maths and code.
+	Verbatim
+)
+
+// verbatimWords are words of domain names in which case and punctuation count.
+var verbatimWords = map[string]bool{
+	"math": true, "maths": true, "mathematics": true, "algebra": true, "arithmetic": true, "calculus": true,
+	"geometry": true, "statistics": true, "gsm8k": true, "aime": true, "olympiad": true,
+	"physics": true, "chemistry": true, "logic": true, "stem": true,
+	"code": true, "coding": true, "coder": true, "programming": true, "software": true, "swe": true,
+	"python": true, "go": true, "golang": true, "rust": true, "java": true, "javascript": true, "typescript": true,
+	"sql": true, "bash": true, "shell": true, "regex": true, "humaneval": true,
+	"tool": true, "tools": true, "function": true, "functions": true, "api": true,
+}
+
+// StyleOf is Verbatim for domains of maths, code and tools, told by the words
+// of their name ("math", "hard-maths", "agents/coding"), else Prose.
+func StyleOf(domain string) Style {
+	for _, word := range strings.FieldsFunc(strings.ToLower(domain), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+		if verbatimWords[word] {
+			return Verbatim
+		}
+	}
+	return Prose
+}
+
+// Normal is the form in which texts of a style are compared: two texts are
+// equal where their normal forms are.
+func Normal(style Style, text string) string {
+	return string(appendNormal(nil, style, text))
+}
+
+func appendNormal(dst []byte, style Style, text string) []byte {
+	start := len(dst)
+	if style == Prose {
+		s := scanner{}
+		s.scan(composed(text), func(t *token) {
+			if len(dst) > start {
+				dst = append(dst, ' ')
+			}
+			dst = append(dst, t.form...)
+		})
+		if len(dst) > start {
+			return dst
+		}
+		// All of it is punctuation: "???" is not "!!!".
+	}
+	gap := false
+	for _, r := range composed(text) {
+		switch {
+		case unicode.IsSpace(r):
+			gap = len(dst) > start
+		case ignorable(r):
+		default:
+			if gap {
+				dst = append(dst, ' ')
+				gap = false
+			}
+			dst = utf8.AppendRune(dst, r)
+		}
+	}
+	return dst
+}
+
+// composed is the text in Unicode NFC.
+func composed(text string) string {
+	if norm.NFC.IsNormalString(text) {
+		return text
+	}
+	return norm.NFC.String(text)
+}
+
+// ignorable tells characters that nobody sees and that join or part nothing:
+// soft hyphen, zero-width space, word joiner, byte order mark, marks of
+// direction.
+func ignorable(r rune) bool {
+	switch {
+	case r < 0xad:
+		return false
+	case r == 0xad, r == 0x200b, r == 0x2060, r == 0xfeff, r == 0x200e, r == 0x200f:
+		return true
+	}
+	return r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
+}
+
+// unspaced are scripts that are written without spaces between words: each of
+// their characters is a token.
+var unspaced = []*unicode.RangeTable{
+	unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Bopomofo, unicode.Yi,
+	unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar, unicode.Tibetan,
+	unicode.Javanese, unicode.Balinese, unicode.Tai_Le, unicode.New_Tai_Lue, unicode.Tai_Tham, unicode.Tai_Viet,
+}
+
+// A kind is what a character is to the comparison; kinds of a word are or-ed.
+type kind uint8
+
+const (
+	lower    kind = 1 << iota // letters without case are lower
+	upper                     // and title case
+	digit                     // every kind of number
+	symbol                    // mathematical, currency, emoji, and those below
+	punct                     //
+	space                     //
+	wide                      // not ASCII, to be looked at rune by rune; or a character of an unspaced script
+	skipping                  // ignorable
+)
+
+// ascii holds the kinds of the characters below 128. # @ % & and _ count as
+// symbols though Unicode calls them punctuation: C# is not C, and names of
+// programs hold them.
+var ascii = func() (t [256]kind) {
+	for c := range 128 {
+		switch r := rune(c); {
+		case strings.ContainsRune("#@%&_", r), unicode.IsSymbol(r):
+			t[c] = symbol
+		case unicode.IsSpace(r):
+			t[c] = space
+		case unicode.IsLower(r):
+			t[c] = lower
+		case unicode.IsUpper(r):
+			t[c] = upper
+		case unicode.IsDigit(r):
+			t[c] = digit
+		case unicode.IsPunct(r):
+			t[c] = punct
+		default: // control characters
+			t[c] = space
+		}
+	}
+	for c := 128; c < 256; c++ {
+		t[c] = wide
+	}
+	return t
+}()
+
+// kindOf is the kind of one character.
+func kindOf(r rune) kind {
+	if r < 128 {
+		return ascii[r]
+	}
+	switch {
+	case unicode.IsSpace(r):
+		return space
+	case ignorable(r):
+		return skipping
+	case unicode.IsUpper(r), unicode.IsTitle(r):
+		return upper
+	case unicode.IsLower(r):
+		return lower
+	case unicode.IsNumber(r):
+		return digit
+	case unicode.IsPunct(r):
+		return punct
+	case unicode.IsSymbol(r):
+		return symbol
+	case unicode.In(r, unspaced...):
+		return wide
+	}
+	return lower
+}
