@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stillhouse-data/stillhouse/datasets"
+	"github.com/stillhouse-data/stillhouse/datasets/merge"
 	"github.com/stillhouse-data/stillhouse/internal/answers"
 	"github.com/stillhouse-data/stillhouse/internal/wire"
 	"github.com/stillhouse-data/stillhouse/teachers"
@@ -40,6 +41,10 @@ type refinedTask struct {
 	Candidates []datasets.Candidate `json:"candidates"`
 	Fresh      []bool               `json:"fresh"` // by candidate: bought since the build started
 	Paid       []payment            `json:"paid"`  // by candidate: what its requests cost
+
+	Judged     []judgedAsk          `json:"judged,omitempty"`     // what judges were asked about the candidates
+	Judgements []datasets.Judgement `json:"judgements,omitempty"` // of pairs of the candidates
+	Label      *merge.Label         `json:"label,omitempty"`      // what the merge policy found out
 
 	logprobs []*datasets.LogprobRow // by candidate, where they are asked for
 }
@@ -195,6 +200,11 @@ func (a *Activities) historyAsOf(then time.Time) history {
 // refine makes, judges and merges the candidates of some tasks of one cell.
 // What was bought since the given time is fresh; step answers are read at once.
 func (rt *runtime) refine(ctx context.Context, look history, step int, since time.Time, tasks []datasets.Task) ([]refinedTask, error) {
+	return rt.refineHeard(ctx, look, step, since, tasks, rt.hearing(look, step, since))
+}
+
+// refineHeard is refine with what judges are heard by; nil: nobody is.
+func (rt *runtime) refineHeard(ctx context.Context, look history, step int, since time.Time, tasks []datasets.Task, heard *hearing) ([]refinedTask, error) {
 	out := make([]refinedTask, len(tasks))
 	for i := range tasks {
 		out[i] = refinedTask{Task: tasks[i], Status: statusBefore(&tasks[i])}
@@ -208,12 +218,7 @@ func (rt *runtime) refine(ctx context.Context, look history, step int, since tim
 			return nil, err
 		}
 	}
-	for i := range out {
-		if err := rt.judge(ctx, &out[i]); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
+	return out, rt.judgeHeard(ctx, heard, out)
 }
 
 // addCandidate appends what is known of one ask.

@@ -12,7 +12,6 @@ import (
 	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/datasets/filter"
 	"github.com/stillhouse-data/stillhouse/datasets/merge"
-	"github.com/stillhouse-data/stillhouse/datasets/verify"
 	"github.com/stillhouse-data/stillhouse/internal/answers"
 	"github.com/stillhouse-data/stillhouse/internal/chat"
 	"github.com/stillhouse-data/stillhouse/internal/objstore"
@@ -35,10 +34,14 @@ type runtime struct {
 	recipe   *recipe.Recipe
 	sources  *Sources
 	teachers map[string]*teacher
-	checks   []check
 	filters  []step
 	policy   merge.Policy
 	accept   string
+
+	check      *check // of all verifiers
+	checkCount int
+	paid       []*paidCheck // of them those that ask a teacher, depth first
+	pairJudge  *paidCheck   // who compares for the merge policy; nil: nobody
 
 	mu    sync.Mutex
 	plans []*loadedPlan // of the builds that use it, newest last
@@ -56,14 +59,15 @@ type loadedPlan struct {
 	batches map[string][]batch // by teacher
 }
 
-type check struct {
-	when     *recipe.When
-	verifier verify.Verifier
-}
-
 type step struct {
 	when   *recipe.When
 	filter filter.Filter
+}
+
+// late tells whether a filter looks at the verdict, so that it comes after the
+// verifiers.
+func (s *step) late() bool {
+	return filter.Late(s.filter) || s.when.Uses(recipe.VerdictWords...)
 }
 
 // A teacher is one of a recipe's teachers, ready to be asked.
@@ -90,15 +94,16 @@ func newRuntime(r *recipe.Recipe, files *Sources) (*runtime, error) {
 		t := newTeacher(&r.Teachers[i], files)
 		rt.teachers[t.spec.ID] = t
 	}
-	if err := rt.askLogprobs(); err != nil {
+	err := rt.askLogprobs()
+	if err != nil {
 		return nil, err
 	}
-	for i, c := range r.Check {
-		v, err := verify.New(c.Verifier, c.Options)
-		if err != nil {
-			return nil, r.ErrorAt(fmt.Sprintf("check[%d]", i), err.Error(), "")
-		}
-		rt.checks = append(rt.checks, check{when: c.When, verifier: v})
+	checks := checkMaker{r: r, rt: rt}
+	if rt.check, rt.checkCount, err = checks.make(); err != nil {
+		return nil, err
+	}
+	if err := rt.prepareJudges(); err != nil {
+		return nil, err
 	}
 	for i, f := range r.Filter {
 		ff, err := filter.New(f.Name, f.Options)
@@ -107,17 +112,9 @@ func newRuntime(r *recipe.Recipe, files *Sources) (*runtime, error) {
 		}
 		rt.filters = append(rt.filters, step{when: f.When, filter: ff})
 	}
-	order := make([]string, len(r.Teachers))
-	for i := range r.Teachers {
-		order[i] = r.Teachers[i].ID
+	if rt.policy, err = rt.newPolicy(); err != nil {
+		return nil, err
 	}
-	policy, err := merge.New(r.Policy(), merge.Options{
-		PerTask: r.Merge.PerTask, TeacherOrder: order, AnswerDuplicates: r.Merge.AnswerDuplicates,
-	})
-	if err != nil {
-		return nil, r.ErrorAt("merge", err.Error(), "")
-	}
-	rt.policy = policy
 	return rt, nil
 }
 
@@ -294,6 +291,9 @@ func (a *Activities) loadRuntime(ctx context.Context, ref wire.BuildRef) (*runti
 	var files Sources
 	if err := json.Unmarshal(text, &files); err != nil {
 		return nil, fmt.Errorf("read the build's list of sources: %w", err)
+	}
+	if err := files.readRubrics(ctx, a.Bucket); err != nil {
+		return nil, err
 	}
 	rt, err := newRuntime(r, &files)
 	if err == nil {

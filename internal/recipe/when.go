@@ -3,6 +3,7 @@ package recipe
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/expr-lang/expr"
@@ -27,11 +28,21 @@ type Env struct {
 	CompletionTokens int            `expr:"completion_tokens"`
 	Verdict          string         `expr:"verdict"` // "" where no verifier applied
 	Sample           int            `expr:"sample"`  // from 0
+	ReasoningTokens  int            `expr:"reasoning_tokens"`
+	Flags            []string       `expr:"flags"`
+	ArgsValid        any            `expr:"args_valid"` // true or false; nil where there are no tool calls
+	Score            any            `expr:"score"`      // a number; nil where no verifier gave one
+	Extracted        string         `expr:"extracted"`  // the answer that the deciding verifier read; "" where there is none
 }
+
+// VerdictWords are the words of a condition that are known only once the
+// verifiers have judged.
+var VerdictWords = []string{"verdict", "score", "extracted"}
 
 var whenWords = []string{
 	"domain", "effort", "gold", "group", "meta", "teacher", "model", "content",
 	"reasoning", "finish", "completion_tokens", "verdict", "sample",
+	"reasoning_tokens", "flags", "args_valid", "score", "extracted",
 }
 
 // whenFunctions are the functions that a condition may call. None of them
@@ -50,6 +61,16 @@ const maxWhen = 4096 // bytes of an expression
 type When struct {
 	source  string
 	program *vm.Program
+	words   []string // of Env that it looks at
+}
+
+// Uses tells whether the condition looks at one of some words.
+func (w *When) Uses(words ...string) bool {
+	if w == nil {
+		return false
+	}
+	return slices.Contains(w.words, "$env") || // all of them
+		slices.ContainsFunc(words, func(word string) bool { return slices.Contains(w.words, word) })
 }
 
 // String is the expression as it was written; "" for nil.
@@ -98,7 +119,7 @@ func compileWhen(source string) (*When, *Error) {
 	if err != nil {
 		return nil, whenError(err)
 	}
-	return &When{source: source, program: program}, nil
+	return &When{source: source, program: program, words: plain.words}, nil
 }
 
 func whenError(err error) *Error {
@@ -129,11 +150,14 @@ func firstLine(s string) string {
 type plainVisitor struct {
 	fault string
 	at    int
+	words []string // that it looks at
 }
 
 func (v *plainVisitor) Visit(node *ast.Node) {
 	fault := ""
 	switch n := (*node).(type) {
+	case *ast.IdentifierNode:
+		v.words = append(v.words, n.Value)
 	case *ast.PredicateNode:
 		fault = "loops are not allowed in a condition"
 	case *ast.VariableDeclaratorNode:
