@@ -30,7 +30,11 @@ type Aggregator struct {
 	samples  bool // some task had more than one sample of a teacher
 	lumped   bool // some cell was not kept apart
 	drift    []Drift
+	mix      *Mix
 	requests map[string]*requestTally // by teacher
+
+	grid         grid
+	gridTeachers map[string]int // numbers of the grid
 }
 
 type cellKey struct{ teacher, domain, effort string }
@@ -39,16 +43,31 @@ type cellKey struct{ teacher, domain, effort string }
 // is to list them. Candidates of other teachers are counted too and listed
 // last, by id, as not priced.
 func New(teachers []TeacherInfo) *Aggregator {
-	return &Aggregator{teachers: slices.Clone(teachers), cells: make(map[cellKey]*tally)}
+	return &Aggregator{teachers: slices.Clone(teachers), cells: make(map[cellKey]*tally), gridTeachers: map[string]int{}}
 }
 
-// Add counts one candidate. It keeps nothing of it.
+// Add counts one candidate. It keeps nothing of it but some numbers. Candidates
+// of one task are to follow each other; the order of the tasks does not matter
+// to any figure but those of seeded resampling.
 func (a *Aggregator) Add(c *datasets.Candidate) {
 	if c.SampleIndex > 0 {
 		a.samples = true
 	}
 	a.cell(cellKey{c.Teacher, c.Domain, c.Effort}).add(c)
 	a.requestsOf(c.Teacher).answer(c)
+	if firstHand(c) {
+		a.grid.add(c, a.number(c.Teacher))
+	}
+}
+
+// number is the grid's number of a teacher.
+func (a *Aggregator) number(teacher string) int {
+	n, ok := a.gridTeachers[teacher]
+	if !ok {
+		n = len(a.gridTeachers)
+		a.gridTeachers[strings.Clone(teacher)] = n
+	}
+	return n
 }
 
 // AddDrift adds what a probe of a teacher showed.
@@ -96,6 +115,8 @@ func (a *Aggregator) Report() *Report {
 		}
 	}
 	r.Drift = a.drift
+	r.Mix = a.mix
+	r.Comparison = a.comparison(infos)
 	r.Notes = a.notes(r)
 	return r
 }
@@ -119,7 +140,7 @@ func (a *Aggregator) listed() []TeacherInfo {
 func (a *Aggregator) notes(r *Report) []string {
 	notes := []string{
 		"pass_of_judged is pass/(pass+fail). pass_of_all is pass over all asks where a verifier judged anything: failed asks, truncated answers and unknown verdicts count as not passed. Unknown is never counted as fail.",
-		"Intervals are Wilson's score intervals at 95 %. Teachers that were asked different tasks are not compared by them.",
+		"Intervals of pass_of_judged and pass_of_all are Wilson's score intervals at 95 %. Teachers that were asked different tasks are not compared by them, but by the comparison of pairs.",
 		"Costs count every answer that was paid for, rejected ones too, at list prices of the recipe applied to the tokens that the endpoint reported; answers reused from earlier builds count at what they cost then. Cached tokens are part of the prompt tokens, reasoning tokens of the completion tokens.",
 		"Latency is from the request to the end of the answer, at the concurrency of the build; percentiles are exact below 128 ms and within 1.6 % above.",
 	}
@@ -141,10 +162,14 @@ func (a *Aggregator) notes(r *Report) []string {
 		notes = append(notes, requestNotes(&t)...)
 	}
 	if a.samples {
-		notes = append(notes, "Some tasks have several samples of one teacher. The intervals treat them as independent and are too narrow.")
+		notes = append(notes, "Some tasks have several samples of one teacher. pass_of_judged and pass_of_all count samples, and their intervals treat them as independent and are too narrow; the rates of the comparison are means over tasks, and their intervals are not.")
 	}
+	notes = append(notes, r.Comparison.notes(a.grid.lost)...)
 	if len(r.Drift) > 0 {
 		notes = append(notes, fmt.Sprintf("Drift: a fixed sample of prompts was asked once more, and the answers are compared in pairs with the first ones; they enter no table. Verdicts by McNemar's exact test, lengths by the sign test, both two-sided; a change is said where p < %g, or where another model answered. That no change is shown is no proof that there is none.", driftLevel))
+	}
+	if a.mix != nil {
+		notes = append(notes, a.mix.Lines()...)
 	}
 	if a.lumped {
 		notes = append(notes, fmt.Sprintf("More than %d cells: what came later is counted under %s.", maxCells, Other))
@@ -171,7 +196,7 @@ func (t *tally) add(c *datasets.Candidate) {
 		t.addError(*c.Error, 1)
 	} else {
 		t.answers++
-		if c.FinishReason != nil && (*c.FinishReason == "length" || *c.FinishReason == "max_tokens" || *c.FinishReason == "model_context_window_exceeded") {
+		if truncated(c) {
 			t.truncated++
 		}
 		t.addVerdict(c.Verdict)

@@ -19,6 +19,9 @@ var page = template.Must(template.New("report").Funcs(template.FuncMap{
 	"duration": duration,
 	"name":     clean,
 	"x":        func(p float64) string { return fmt.Sprintf("%.2f", 4+192*p) },
+	"pair":     func(v Versus) []string { return pairCells(&v) },
+	"value":    func(usd *float64) string { return dollars(usd, 4) },
+	"swing":    func(d float64) string { return fmt.Sprintf("%.2f", 100+96*max(-1, min(1, d))) },
 	"tokens":   func(f Figures) string { return grouped(f.PromptTokens + f.CompletionTokens) },
 }).Parse(pageText))
 
@@ -28,7 +31,21 @@ func (r *Report) HTML(w io.Writer) error {
 	return page.Execute(w, struct {
 		Teachers []Teacher
 		Cells    []Cell
+		Scopes   []Scope
 		Drift    []Drift
 		Notes    []string
-	}{r.Teachers, byDomain(r.Cells), r.Drift, r.Notes})
+	}{r.Teachers, byDomain(r.Cells), r.scopes(), r.Drift, r.Notes})
+}
+
+// scopes are those in which anybody is compared.
+func (r *Report) scopes() []Scope {
+	var out []Scope
+	if r.Comparison != nil {
+		for _, s := range r.Comparison.Scopes {
+			if len(s.Pairs) > 0 {
+				out = append(out, s)
+			}
+		}
+	}
+	return out
 }

@@ -2,6 +2,7 @@ package report
 
 import (
 	"encoding/json"
+	"io"
 
 	"github.com/invopop/jsonschema"
 )
@@ -20,4 +21,11 @@ func Schema() ([]byte, error) {
 		return nil, err
 	}
 	return append(b, '\n'), nil
+}
+
+// JSON writes the comparison as report.json.
+func (r *Report) JSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(r)
 }

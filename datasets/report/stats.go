@@ -2,44 +2,18 @@ package report
 
 import (
 	"maps"
-	"math"
 	"math/bits"
 	"slices"
+
+	"github.com/stillhouse-data/stillhouse/datasets/report/stats"
 )
-
-// z95 is the two-sided 95 % point of the normal distribution.
-const z95 = 1.959963984540054
-
-// Wilson is the score interval of a proportion of pass in n independent trials
-// at z standard deviations (1.96 for 95 %): Wilson, Probable inference, the law
-// of succession, and statistical inference, JASA 22 (1927). It lies within
-// [0, 1]; over no trials it is all of it.
-func Wilson(pass, n int64, z float64) (lo, hi float64) {
-	if n <= 0 {
-		return 0, 1
-	}
-	total := float64(n)
-	p := float64(pass) / total
-	z2 := z * z
-	middle := (p + z2/(2*total)) / (1 + z2/total)
-	half := z * math.Sqrt(p*(1-p)/total+z2/(4*total*total)) / (1 + z2/total)
-	lo, hi = max(0, middle-half), min(1, middle+half)
-	// At the ends the interval touches them; rounding must not hide that.
-	if pass <= 0 {
-		lo = 0
-	}
-	if pass >= n {
-		hi = 1
-	}
-	return lo, hi
-}
 
 // proportion is nil over nothing.
 func proportion(pass, of int64) *Proportion {
 	if of <= 0 {
 		return nil
 	}
-	lo, hi := Wilson(pass, of, z95)
+	lo, hi := stats.Wilson(pass, of, stats.Z95)
 	return &Proportion{Count: pass, Of: of, Value: float64(pass) / float64(of), Low: lo, High: hi}
 }
 

@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -11,9 +12,9 @@ import (
 )
 
 // Table writes the comparison for a terminal of width columns, one block for
-// all asks and one for the cells where there is more than one a teacher. Where
-// the columns do not fit, the least needed ones are left out. What probes showed
-// comes last. Names come from
+// all asks and one for the cells where there is more than one a teacher, then
+// the teachers against each other. Where the columns do not fit, the least
+// needed ones are left out. What probes showed comes last. Names come from
 // data: control characters in them are dropped.
 func (r *Report) Table(w io.Writer, width int) error {
 	head := []string{"teacher", "asks", "answers", "pass", "95 %", "unknown", "accepted", "cost $", "$/accepted", "p50", "p95", "tokens", "cached %"}
@@ -26,7 +27,7 @@ func (r *Report) Table(w io.Writer, width int) error {
 		return err
 	}
 	if len(r.Cells) <= len(r.Teachers) {
-		return r.driftLines(w, width)
+		return errors.Join(r.comparisonLines(w, width), r.driftLines(w, width))
 	}
 	if _, err := io.WriteString(w, "\n"); err != nil {
 		return err
@@ -38,7 +39,7 @@ func (r *Report) Table(w io.Writer, width int) error {
 	if err := writeTable(w, rows, 3, []int{13, 12, 11, 7, 4, 14, 10, 9, 6}, width); err != nil {
 		return err
 	}
-	return r.driftLines(w, width)
+	return errors.Join(r.comparisonLines(w, width), r.driftLines(w, width))
 }
 
 // cellsOf is the figures as the table's columns after the teacher.

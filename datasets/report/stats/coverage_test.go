@@ -112,3 +112,76 @@ func TestPooledSamplesCoverTooLittle(t *testing.T) {
 		}
 	}
 }
+
+// TestRatioCoverage: dollars per accepted row, where what a task costs and
+// whether it is accepted have to do with each other; above 5,000 tasks too.
+func TestRatioCoverage(t *testing.T) {
+	for _, c := range []struct{ tasks, runs int }{{120, 200}, {6000, 1000}} {
+		random := rand.New(rand.NewPCG(11, uint64(c.tasks)))
+		hits := 0
+		for run := range c.runs {
+			cost, accepted := make([]float64, c.tasks), make([]float64, c.tasks)
+			for i := range cost {
+				p := random.Float64()
+				cost[i] = 1 + 2*(1-p) + random.ExpFloat64()
+				for range 4 {
+					if random.Float64() < p {
+						accepted[i]++
+					}
+				}
+			}
+			// 1 + 2·½ + 1 dollars a task, 4·½ rows.
+			if r := Ratios([][]float64{cost}, accepted, uint64(run))[0]; r.Low <= 1.5 && 1.5 <= r.High {
+				hits++
+			}
+		}
+		if got := float64(hits) / float64(c.runs); got < 0.915 || got > 0.98 {
+			t.Errorf("%d tasks: covered %.1f %%, want about 95", c.tasks, 100*got)
+		}
+	}
+}
+
+// TestDifferenceCoverage: two answerers of the same tasks, whose rates go
+// together.
+func TestDifferenceCoverage(t *testing.T) {
+	for _, c := range []struct {
+		cell
+		better float64 // what the second has more on every task's scale
+	}{
+		{cell{30, 4, 0.5, 0.3}, 0.1}, {cell{60, 8, 0.7, 0.4}, 0}, {cell{80, 3, 0.85, 0.3}, 0.05}, {cell{200, 4, 0.6, 0.5}, 0.1}, {cell{6000, 2, 0.5, 0.3}, 0.02},
+	} {
+		t.Run(c.String(), func(t *testing.T) {
+			t.Parallel()
+			random := rand.New(rand.NewPCG(5, uint64(c.tasks)))
+			hits := 0
+			for run := range 1000 {
+				a, b := make([]Cluster, c.tasks), make([]Cluster, c.tasks)
+				size := 1/c.rho - 1
+				for i := range a {
+					x, y := gamma(random, c.mean*size), gamma(random, (1-c.mean)*size)
+					p := x / (x + y)
+					// Half of the tasks as the first has them, half afresh.
+					q := p
+					if random.IntN(2) == 0 {
+						x, y = gamma(random, c.mean*size), gamma(random, (1-c.mean)*size)
+						q = x / (x + y)
+					}
+					q = (1-c.better)*q + c.better
+					a[i].Samples, b[i].Samples = int64(c.samples), int64(c.samples)
+					for range c.samples {
+						a[i].Pass += int64(map[bool]int{true: 1}[random.Float64() < p])
+						b[i].Pass += int64(map[bool]int{true: 1}[random.Float64() < q])
+					}
+				}
+				want := -c.better * (1 - c.mean)
+				if d := macroDifference(a, b, uint64(run), 500); d.Low <= want && want <= d.High {
+					hits++
+				}
+			}
+			t.Logf("covered %.1f %%", float64(hits)/10)
+			if hits < 930 || hits > 975 {
+				t.Errorf("covered %.1f %%, want about 95", float64(hits)/10)
+			}
+		})
+	}
+}

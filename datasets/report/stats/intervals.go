@@ -71,6 +71,7 @@ const (
 	MethodWilsonEffective = "wilson_effective" // of the effective sample size
 	MethodBootstrap       = "cluster_bootstrap"
 	MethodDelta           = "cluster_delta"
+	MethodMover           = "mover_wilson_effective" // of a difference
 )
 
 // MacroInterval is the 95 % interval of [MacroRate], and the method that it was
@@ -143,6 +144,70 @@ func wilsonEffective(p float64, r []float64, clusters []Cluster) (lo, hi float64
 	return wilson(p, max(1, size*t*t), Z95)
 }
 
+// MacroDifference is the difference of the [MacroRate]s of two answerers of the
+// same tasks, a[i] and b[i] being the samples of one task, with its 95 %
+// interval: below 100 tasks the method of variance estimates recovery (Zou and
+// Donner, Statistics in Medicine 27, 2008) from the two rates' intervals and the
+// correlation of the tasks' rates, which is Newcombe's method 10 for samples
+// that are several; above, percentile bootstrap over tasks up to 5,000, and the
+// normal interval. It is [-1, 1] over nothing. A task without samples of either
+// is left out.
+func MacroDifference(a, b []Cluster, seed uint64) Interval {
+	return macroDifference(a, b, seed, Resamples)
+}
+
+func macroDifference(a, b []Cluster, seed uint64, resamples int) Interval {
+	var x, y, d []float64
+	var ca, cb []Cluster
+	for i := range a {
+		if a[i].Samples > 0 && b[i].Samples > 0 {
+			ca, cb = append(ca, a[i]), append(cb, b[i])
+			p, q := float64(a[i].Pass)/float64(a[i].Samples), float64(b[i].Pass)/float64(b[i].Samples)
+			x, y, d = append(x, p), append(y, q), append(d, p-q)
+		}
+	}
+	n := len(d)
+	if n == 0 {
+		return Interval{math.NaN(), -1, 1, MethodMover}
+	}
+	value := Mean(d)
+	switch {
+	case n < smallTasks:
+		p, q := Mean(x), Mean(y)
+		l1, u1 := wilsonEffective(p, x, ca)
+		l2, u2 := wilsonEffective(q, y, cb)
+		r := correlation(x, y)
+		side := func(a, b float64) float64 { return math.Sqrt(max(0, a*a-2*r*a*b+b*b)) }
+		return Interval{value, max(-1, value-side(p-l1, u2-q)), min(1, value+side(u1-p, q-l2)), MethodMover}
+	case n <= bootstrapTasks:
+		lo, hi := bootstrap(n, seed, resamples, func(pick []int32) float64 {
+			var sum float64
+			for _, i := range pick {
+				sum += d[i]
+			}
+			return sum / float64(n)
+		})
+		return Interval{value, lo, hi, MethodBootstrap}
+	}
+	half := Z95 * StandardError(d)
+	return Interval{value, value - half, value + half, MethodDelta}
+}
+
+// correlation is Pearson's; 0 where one of them does not vary.
+func correlation(x, y []float64) float64 {
+	mx, my := Mean(x), Mean(y)
+	var xx, yy, xy float64
+	for i := range x {
+		xx += (x[i] - mx) * (x[i] - mx)
+		yy += (y[i] - my) * (y[i] - my)
+		xy += (x[i] - mx) * (y[i] - my)
+	}
+	if xx == 0 || yy == 0 {
+		return 0
+	}
+	return xy / math.Sqrt(xx*yy)
+}
+
 // PooledWilson is Wilson's interval over all samples as if they were
 // independent. It covers too little wherever samples of a task resemble each
 // other, and is here to show how much.
@@ -198,41 +263,80 @@ func quantile(sorted []float64, q float64) float64 {
 	return sorted[i] + (at-float64(i))*(sorted[i+1]-sorted[i])
 }
 
-// A Share is one task's part of a ratio, such as its cost and its accepted rows.
-type Share struct{ Num, Den float64 }
+// An Interval is a figure with its 95 % interval and the method of that.
+type Interval struct {
+	Value, Low, High float64
+	Method           string
+}
 
-// Ratio is the sum of Num over the sum of Den, such as dollars per accepted
-// row, with its 95 % interval over tasks: percentile bootstrap up to 5,000
-// tasks, Taylor's linearisation (the delta method) above. It is NaN, and so are
-// its ends, where the sum of Den is not positive.
-func Ratio(shares []Share, seed uint64) (value, lo, hi float64, method string) {
-	var num, den float64
-	for _, s := range shares {
-		num += s.Num
-		den += s.Den
+// Ratios are sums of several quantities over the sum of one other, all by task:
+// nums[k][i] is the k-th quantity of task i, such as its cost, and den[i] what
+// it is divided by, such as its accepted rows. The 95 % intervals over tasks are
+// percentile bootstraps of one set of resamples up to 5,000 tasks, and Taylor's
+// linearisation (the delta method) above. Where den sums to nothing all are NaN.
+func Ratios(nums [][]float64, den []float64, seed uint64) []Interval {
+	n := len(den)
+	var total float64
+	for _, d := range den {
+		total += d
 	}
-	if value = num / den; den <= 0 {
-		return math.NaN(), math.NaN(), math.NaN(), MethodBootstrap
+	out := make([]Interval, len(nums))
+	for k, num := range nums {
+		var sum float64
+		for _, v := range num {
+			sum += v
+		}
+		out[k] = Interval{sum / total, math.NaN(), math.NaN(), MethodBootstrap}
+		if !(total > 0) {
+			out[k].Value = math.NaN()
+		}
 	}
-	n := len(shares)
-	if n <= bootstrapTasks {
-		lo, hi = Bootstrap(n, seed, func(pick []int32) float64 {
-			var num, den float64
-			for _, i := range pick {
-				num += shares[i].Num
-				den += shares[i].Den
+	switch {
+	case !(total > 0):
+	case n > bootstrapTasks:
+		residuals := make([]float64, n)
+		for k, num := range nums {
+			for i := range den {
+				residuals[i] = num[i] - out[k].Value*den[i]
 			}
-			if den <= 0 {
-				return math.NaN()
+			half := Z95 * StandardError(residuals) * float64(n) / total
+			out[k].Low, out[k].High, out[k].Method = out[k].Value-half, out[k].Value+half, MethodDelta
+		}
+	default:
+		resampledRatios(nums, den, seed, out)
+	}
+	return out
+}
+
+func resampledRatios(nums [][]float64, den []float64, seed uint64, out []Interval) {
+	n, width := len(den), len(nums)+1
+	// By task, so that one draw finds all of its numbers beside each other.
+	rows := make([]float64, 0, n*width)
+	for i := range den {
+		rows = append(rows, den[i])
+		for _, num := range nums {
+			rows = append(rows, num[i])
+		}
+	}
+	random := rand.New(rand.NewPCG(seed, 0x5241544f))
+	values := make([][]float64, len(nums))
+	sums := make([]float64, width)
+	for range Resamples {
+		clear(sums)
+		for range n {
+			at := int(random.Int32N(int32(n))) * width
+			for k, v := range rows[at : at+width] {
+				sums[k] += v
 			}
-			return num / den
-		})
-		return value, lo, hi, MethodBootstrap
+		}
+		if sums[0] > 0 {
+			for k := range values {
+				values[k] = append(values[k], sums[k+1]/sums[0])
+			}
+		}
 	}
-	residuals := make([]float64, n)
-	for i, s := range shares {
-		residuals[i] = s.Num - value*s.Den
+	for k := range values {
+		slices.Sort(values[k])
+		out[k].Low, out[k].High = quantile(values[k], 0.025), quantile(values[k], 0.975)
 	}
-	half := Z95 * StandardError(residuals) * float64(n) / den
-	return value, value - half, value + half, MethodDelta
 }

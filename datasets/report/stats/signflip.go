@@ -1,9 +1,6 @@
 package stats
 
-import (
-	"math"
-	"math/rand/v2"
-)
+import "math/rand/v2"
 
 const (
 	// signFlipExact bounds the work of the exact distribution: sum of absolute
@@ -96,13 +93,6 @@ func signFlipTail(moved []int64, span, sum int64) float64 {
 	return min(1, 2*tail)
 }
 
-// CommonUnits brings the passes of two answerers of one task, over n and m
-// samples, to whole units of 1/scale, where scale is a multiple of both n and
-// m: the difference of their rates times scale.
-func CommonUnits(passA, n, passB, m, scale int64) int64 {
-	return passA*(scale/n) - passB*(scale/m)
-}
-
 // Scale is the least common multiple of the numbers of samples that occur, and
 // false where it is above a million.
 func Scale(samples []int64) (int64, bool) {
@@ -124,42 +114,4 @@ func gcd(a, b int64) int64 {
 		a, b = b, a%b
 	}
 	return a
-}
-
-// meanDifference is the mean of the differences in shares; NaN over nothing.
-func meanDifference(diffs []int64, scale int64) float64 {
-	if len(diffs) == 0 {
-		return math.NaN()
-	}
-	var sum int64
-	for _, d := range diffs {
-		sum += d
-	}
-	return float64(sum) / float64(scale) / float64(len(diffs))
-}
-
-// MeanDifference is the mean over tasks of diffs/scale with its 95 % interval:
-// percentile bootstrap over tasks up to 5,000, normal above.
-func MeanDifference(diffs []int64, scale int64, seed uint64) (value, lo, hi float64, method string) {
-	value = meanDifference(diffs, scale)
-	n := len(diffs)
-	switch {
-	case n == 0:
-		return value, -1, 1, MethodBootstrap
-	case n <= bootstrapTasks:
-		lo, hi = Bootstrap(n, seed, func(pick []int32) float64 {
-			var sum int64
-			for _, i := range pick {
-				sum += diffs[i]
-			}
-			return float64(sum) / float64(scale) / float64(n)
-		})
-		return value, lo, hi, MethodBootstrap
-	}
-	values := make([]float64, n)
-	for i, d := range diffs {
-		values[i] = float64(d) / float64(scale)
-	}
-	half := Z95 * StandardError(values)
-	return value, value - half, value + half, MethodDelta
 }

@@ -164,8 +164,8 @@ func TestOverNothing(t *testing.T) {
 			t.Errorf("%s over nothing = %g, want NaN", what, v)
 		}
 	}
-	if v, lo, hi, _ := Ratio([]Share{{1, 0}, {2, 0}}, 1); !math.IsNaN(v) || !math.IsNaN(lo) || !math.IsNaN(hi) {
-		t.Errorf("a ratio over nothing = %g [%g, %g], want NaN", v, lo, hi)
+	if r := Ratios([][]float64{{1, 2}}, []float64{0, 0}, 1)[0]; !math.IsNaN(r.Value) || !math.IsNaN(r.Low) || !math.IsNaN(r.High) {
+		t.Errorf("a ratio over nothing = %+v, want NaN", r)
 	}
 	if d := DetectableDifference(0, 0.3, 0.05, 0.8); !math.IsInf(d, 1) {
 		t.Errorf("no tasks can show a difference of %g, want +Inf", d)

@@ -1,0 +1,139 @@
+package report
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/stillhouse-data/stillhouse/datasets"
+)
+
+// maxCompared bounds the cells that teachers are compared in: tests of more are
+// a fishing trip, and each costs pairs of teachers.
+const maxCompared = 200
+
+// A grid keeps, of every task and teacher, the few numbers that comparisons in
+// pairs need: some 50 bytes.
+type grid struct {
+	cells map[cellName]*gridCell
+	last  string // task that candidates are being added of
+	at    *gridCell
+	task  uint32
+	rows  map[int]int // by teacher: place of its row of that task
+	tasks uint32
+	lost  bool // some cells came too late to be compared
+}
+
+type cellName struct{ domain, effort string }
+
+type gridCell struct {
+	rows   []gridRow
+	judged bool // a verifier judged something in it
+}
+
+// A gridRow is all samples of one teacher for one task.
+type gridRow struct {
+	task                         uint32
+	teacher                      int32
+	samples, pass, fail, unknown uint16
+	errored, truncated, refused  uint16
+	accepted                     uint16
+	first                        bool // the first sample passed
+	unpriced                     bool
+	micros, tokens, ms           int64
+}
+
+func (g *grid) add(c *datasets.Candidate, teacher int) {
+	if g.cells == nil {
+		g.cells, g.rows = map[cellName]*gridCell{}, map[int]int{}
+	}
+	if c.TaskID != g.last || g.at == nil {
+		g.begin(c)
+	}
+	if g.at == nil {
+		return
+	}
+	i, ok := g.rows[teacher]
+	if !ok {
+		i = len(g.at.rows)
+		g.rows[teacher] = i
+		g.at.rows = append(g.at.rows, gridRow{task: g.task, teacher: int32(teacher)})
+	}
+	row := &g.at.rows[i]
+	if row.samples == 1<<16-1 {
+		return
+	}
+	row.samples++
+	switch {
+	case c.Error != nil:
+		row.errored++
+	case c.Verdict == nil:
+	case *c.Verdict == datasets.Pass:
+		row.pass++
+		row.first = row.first || c.SampleIndex == 0
+	case *c.Verdict == datasets.Fail:
+		row.fail++
+	default:
+		row.unknown++
+	}
+	g.at.judged = g.at.judged || c.Verdict != nil
+	if c.Error == nil && truncated(c) {
+		row.truncated++
+	}
+	if refused(c) {
+		row.refused++
+	}
+	if c.Accepted {
+		row.accepted++
+	}
+	if c.CostMicros == nil {
+		row.unpriced = row.unpriced || c.Error == nil
+	} else {
+		row.micros += *c.CostMicros
+	}
+	row.tokens += known(c.PromptTokens) + known(c.CompletionTokens)
+	row.ms += known(c.LatencyMS)
+}
+
+// begin starts a task. Candidates of one task follow each other.
+func (g *grid) begin(c *datasets.Candidate) {
+	g.last = strings.Clone(c.TaskID)
+	clear(g.rows)
+	g.task = g.tasks
+	g.tasks++
+	name := cellName{c.Domain, c.Effort}
+	if g.at = g.cells[name]; g.at != nil {
+		return
+	}
+	if len(g.cells) >= maxCompared {
+		g.lost = true
+		return
+	}
+	g.at = &gridCell{}
+	g.cells[cellName{strings.Clone(c.Domain), strings.Clone(c.Effort)}] = g.at
+}
+
+// names are the cells, by domain and effort.
+func (g *grid) names() []cellName {
+	return slices.SortedFunc(maps.Keys(g.cells), func(a, b cellName) int {
+		return cmp.Or(cmp.Compare(a.domain, b.domain), cmp.Compare(a.effort, b.effort))
+	})
+}
+
+// refused tells whether a filter found that the answer refuses.
+func refused(c *datasets.Candidate) bool {
+	return slices.ContainsFunc(c.RejectReasons, func(r string) bool { return r == "refusal" || strings.HasPrefix(r, "refusal:") })
+}
+
+func truncated(c *datasets.Candidate) bool {
+	return c.FinishReason != nil && (*c.FinishReason == "length" || *c.FinishReason == "max_tokens" || *c.FinishReason == "model_context_window_exceeded")
+}
+
+// firstHand tells whether the teacher was asked because the route says so, and
+// not because others had failed: tasks that are chosen by failure are no sample
+// of what a teacher can do.
+func firstHand(c *datasets.Candidate) bool { return !slices.Contains(c.Flags, flagEscalated) }
+
+// flagEscalated marks candidates of the second round.
+const flagEscalated = "escalated"

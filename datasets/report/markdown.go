@@ -1,0 +1,136 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Markdown writes the comparison as GitHub-flavoured Markdown: the same tables as the page, to
+// paste into an issue or a dataset card. Names come from data and are escaped.
+func (r *Report) Markdown(w io.Writer) error {
+	m := &markdown{}
+	m.text("# Teacher comparison")
+	head := []string{"teacher", "asks", "answers", "pass %", "95 %", "unknown", "accepted", "cost $", "$ per accepted", "p50", "p95", "tokens", "cached %"}
+	var rows [][]string
+	for i := range r.Teachers {
+		t := &r.Teachers[i]
+		rows = append(rows, append([]string{clean(t.Teacher)}, cellsOf(&t.Figures)...))
+	}
+	m.table(1, head, rows)
+	if len(r.Cells) > len(r.Teachers) {
+		m.text("## By domain and effort")
+		rows = nil
+		for _, c := range byDomain(r.Cells) {
+			rows = append(rows, append([]string{clean(c.Domain), clean(c.Effort), clean(c.Teacher)}, cellsOf(&c.Figures)...))
+		}
+		m.table(3, append([]string{"domain", "effort"}, head...), rows)
+	}
+	if r.Comparison != nil {
+		for i := range r.Comparison.Scopes {
+			m.scope(&r.Comparison.Scopes[i])
+		}
+	}
+	if len(r.Drift) > 0 {
+		m.text("## Drift")
+		for i := range r.Drift {
+			d := &r.Drift[i]
+			m.item(d.Line() + since(d.Why))
+		}
+		m.b.WriteByte('\n')
+	}
+	m.text("## Notes")
+	for _, note := range r.Notes {
+		m.item(note)
+	}
+	_, err := io.WriteString(w, m.b.String())
+	return err
+}
+
+func since(why []string) string {
+	if len(why) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(why, "; ")
+}
+
+type markdown struct{ b strings.Builder }
+
+func (m *markdown) text(s string) { m.b.WriteString(s + "\n\n") }
+
+func (m *markdown) item(s string) { m.b.WriteString("- " + escapeMarkdown(clean(s)) + "\n") }
+
+// table writes a table whose first left columns are texts.
+func (m *markdown) table(left int, head []string, rows [][]string) {
+	m.row(head)
+	for i := range head {
+		if i < left {
+			m.b.WriteString("| --- ")
+		} else {
+			m.b.WriteString("| ---: ")
+		}
+	}
+	m.b.WriteString("|\n")
+	for _, row := range rows {
+		m.row(row)
+	}
+	m.b.WriteByte('\n')
+}
+
+func (m *markdown) row(cells []string) {
+	for _, c := range cells {
+		m.b.WriteString("| " + escapeMarkdown(c) + " ")
+	}
+	m.b.WriteString("|\n")
+}
+
+func (m *markdown) scope(s *Scope) {
+	if len(s.Pairs) == 0 {
+		return
+	}
+	title := "all tasks"
+	if s.Domain != "" || s.Effort != "" {
+		title = escapeMarkdown(clean(s.Domain) + " at " + clean(s.Effort))
+	}
+	m.text("## Against each other: " + title)
+	m.text(fmt.Sprintf("%s tasks. Differences of pass rates in points, on the tasks that both were asked at first hand; Holm's adjustment is over a family of %d.", grouped(s.Tasks), s.Family))
+	var rows [][]string
+	for i := range s.Pairs {
+		rows = append(rows, pairCells(&s.Pairs[i]))
+	}
+	m.table(2, []string{"a", "b", "common tasks", "a - b", "95 %", "p", "p (Holm)", "shows from", "finding"}, rows)
+	if s.Together == nil {
+		return
+	}
+	m.text(escapeMarkdown(s.Together.Line()))
+	rows = nil
+	for _, v := range s.Together.Values {
+		rows = append(rows, []string{clean(v.Teacher), grouped(v.Solved), grouped(v.Unique), grouped(v.Without), dollars(v.USD, 2), dollars(v.USDPerExtra, 4)})
+	}
+	m.table(1, []string{"teacher", "solved", "solved alone", "solved without it", "cost $", "$ per task that it alone solves"}, rows)
+}
+
+// escapeMarkdown makes text stand as it is: no link, image, tag, emphasis or
+// table cell comes of a name.
+func escapeMarkdown(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		switch r {
+		case '\\', '|', '`', '*', '_', '[', ']', '#', '~', '!':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case '<':
+			b.WriteString("&lt;")
+		case '>':
+			b.WriteString("&gt;")
+		case '&':
+			b.WriteString("&amp;")
+		case '@', ':':
+			// Mentions and bare addresses become links on their own.
+			fmt.Fprintf(&b, "&#%d;", r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}

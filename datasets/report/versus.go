@@ -1,0 +1,127 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+)
+
+// shownPairs bounds the pairs that a terminal shows.
+const shownPairs = 45
+
+// comparisonLines writes, for a terminal, the pairs over all tasks, where one
+// teacher leads in a domain, and what the teachers solve between them.
+func (r *Report) comparisonLines(w io.Writer, width int) error {
+	if r.Comparison == nil || len(r.Comparison.Scopes[0].Pairs) == 0 {
+		return nil
+	}
+	s := &r.Comparison.Scopes[0]
+	rows := [][]string{{"a", "b", "common", "a - b", "95 %", "p", "p (Holm)", "shows from", "finding"}}
+	for i := range s.Pairs[:min(len(s.Pairs), shownPairs)] {
+		rows = append(rows, pairCells(&s.Pairs[i]))
+	}
+	if _, err := io.WriteString(w, "\nagainst each other, in points, on the tasks that both were asked at first hand\n"); err != nil {
+		return err
+	}
+	if err := writeTable(w, rows, 2, []int{5, 7, 4, 2}, width); err != nil {
+		return err
+	}
+	var b strings.Builder
+	if more := len(s.Pairs) - shownPairs; more > 0 {
+		fmt.Fprintf(&b, "and %d more pairs: the report's JSON has all\n", more)
+	}
+	for i := range r.Comparison.Scopes[1:] {
+		one := &r.Comparison.Scopes[i+1]
+		if line := one.leads(); line != "" {
+			b.WriteString(wrapped(line, width))
+		}
+	}
+	if line := s.Together.Line(); line != "" {
+		b.WriteString("\n" + wrapped(line, width))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// pairCells is a pair as a row of a table, in points.
+func pairCells(v *Versus) []string {
+	row := []string{name(v.A), name(v.B), grouped(v.Common), "-", "-", "-", "-", "-", v.words()}
+	if v.Difference != nil {
+		row[3] = points(v.Difference.Value)
+		row[4] = points(v.Difference.Low) + " to " + points(v.Difference.High)
+		row[5], row[6] = pValue(v.P), pValue(v.PHolm)
+	}
+	if v.Detectable != nil {
+		row[7] = fmt.Sprintf("%.1f", 100**v.Detectable)
+	}
+	return row
+}
+
+// words are the finding in words.
+func (v *Versus) words() string {
+	switch v.Finding {
+	case FavoursA:
+		return "a leads"
+	case FavoursB:
+		return "b leads"
+	case NoneShown:
+		return "no difference shown"
+	}
+	return "not comparable"
+}
+
+// leads lists who leads whom in a scope, "" where nobody does.
+func (s *Scope) leads() string {
+	var list []string
+	for i := range s.Pairs {
+		switch v := &s.Pairs[i]; v.Finding {
+		case FavoursA:
+			list = append(list, fmt.Sprintf("%s leads %s by %s", name(v.A), name(v.B), points(v.Difference.Value)))
+		case FavoursB:
+			list = append(list, fmt.Sprintf("%s leads %s by %s", name(v.B), name(v.A), points(-v.Difference.Value)))
+		}
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s at %s: %s", name(s.Domain), name(s.Effort), strings.Join(list, ", "))
+}
+
+// Line says what the teachers solve between them.
+func (t *Together) Line() string {
+	if t == nil || t.Union == 0 {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "Together they solve %s of the %s tasks that all were asked (%s %%); alone", grouped(t.Union), grouped(t.Tasks), percent(float64(t.Union)/float64(t.Tasks)))
+	for i, v := range t.Values {
+		if i > 0 {
+			b.WriteString(",")
+		}
+		fmt.Fprintf(&b, " %s %s (of them %s that no other does)", name(v.Teacher), grouped(v.Solved), grouped(v.Unique))
+	}
+	b.WriteString(".")
+	if c := t.Cheapest; c != nil {
+		ids := make([]string, len(c.Teachers))
+		for i, id := range c.Teachers {
+			ids[i] = name(id)
+		}
+		fmt.Fprintf(&b, " The cheapest that keep %g %% of that: %s, for $%.2f.", 100*keptShare, strings.Join(ids, ", "), c.USD)
+	}
+	return b.String()
+}
+
+// points is a difference of rates in percentage points, with its sign.
+func points(d float64) string { return fmt.Sprintf("%+.1f", 100*d) }
+
+// pValue is a p value to two digits.
+func pValue(p *float64) string {
+	switch {
+	case p == nil || math.IsNaN(*p):
+		return "-"
+	case *p < 0.001:
+		return fmt.Sprintf("%.1e", *p)
+	}
+	return fmt.Sprintf("%.3f", *p)
+}
