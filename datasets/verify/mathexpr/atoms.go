@@ -20,6 +20,7 @@ func letter(raw string) *node {
 // named reads what may follow a variable's name: subscripts, primes, and the
 // arguments of f, g and h.
 func (p *parser) named(name string) (*node, error) {
+	p.letter = true
 	name, err := p.subscript(name)
 	if err != nil {
 		return nil, err

@@ -62,6 +62,10 @@ func readEquation(parts [][]token, between []token, depth int) (*Value, error) {
 			return readRelation(parts, between, depth)
 		case !agree:
 			return nil, ErrUnreadable
+		case name == "" && !values[0].expr.constant():
+			whole := *last
+			whole.identity = true
+			return &whole, nil
 		}
 	}
 	if name == "" {

@@ -101,6 +101,9 @@ func (m *meeting) meets(gold, answer *Value, depth int) Judgement {
 	if gold.kind != answer.kind {
 		return m.meetsOther(gold, answer, depth)
 	}
+	if gold.identity && !answer.identity {
+		return judgeKinds
+	}
 	switch gold.kind {
 	case kindInfinity:
 		return judge(gold.sign == answer.sign)
@@ -400,7 +403,7 @@ func (m *meeting) meetsRatio(gold, answer *Value, depth int) Judgement {
 			return quotient(&Value{items: []*Value{v.items[0], v.items[i]}})
 		}
 		if p := m.meets(pair(gold), pair(answer), depth+1); p.Verdict != Pass {
-			return p
+			return worse(p, j)
 		}
 	}
 	if len(gold.items) == 2 && gold.items[1].decimals < 0 && twoDigits(gold.items[1]) && twoDigits(answer.items[1]) {

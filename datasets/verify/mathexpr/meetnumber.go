@@ -68,25 +68,25 @@ func (m *meeting) meetsNumber(gold, answer *Value) Judgement {
 	return j
 }
 
-// letterUnit tells whether the unit is one letter that may be a variable.
-func letterUnit(v *Value) bool {
-	return len(v.unit) == 1 && v.scale == nil && !v.percent
-}
+// letterUnit tells whether the unit may be variables.
+func letterUnit(v *Value) bool { return v.letters != "" && v.scale == nil && !v.percent }
 
-// mayMultiply tells whether the letter after v is a variable, if it has one:
+// mayMultiply tells whether the letters after v are variables, if it has any:
 // the other side has variables too.
 func mayMultiply(v, other *Value) bool {
 	return v.unit == "" || letterUnit(v) && (letterUnit(other) || other.unit == "" && !other.expr.constant())
 }
 
-// multiplied reads a unit of one letter as a variable.
+// multiplied reads a unit's letters as variables.
 func multiplied(v *Value) *Value {
 	if !letterUnit(v) {
 		return v
 	}
 	w := *v
-	w.unit, w.decimals = "", -1
-	w.expr = times(v.expr, letter(v.unit))
+	w.unit, w.letters, w.decimals = "", "", -1
+	for i := range v.letters {
+		w.expr = times(w.expr, letter(v.letters[i:i+1]))
+	}
 	return &w
 }
 

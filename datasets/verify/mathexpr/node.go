@@ -102,6 +102,9 @@ func (n *node) choose(upper bool) *node {
 		if (c.op == opPM) != upper {
 			c.args[last] = with(opNeg, c.args[last])
 		}
+		if last == 0 {
+			return c.args[0]
+		}
 		c.op = opAdd
 	}
 	return &c

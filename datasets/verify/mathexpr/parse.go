@@ -16,6 +16,7 @@ type parser struct {
 	inside   int  // brackets and groups that are open: a unit stands outside of all
 	bars     int  // open |
 	money    bool // a currency stood before the number: letters after it are no variables
+	letter   bool // a variable was read: a letter that follows is no unit
 }
 
 func (p *parser) peek() token {
@@ -173,9 +174,9 @@ func (p *parser) letters(i int) bool {
 		return false
 	}
 	if len(t.raw) == 1 {
-		return p.inside > 0 || p.at(i-1).kind != tokNumber || !p.unitTail(i)
+		return p.inside > 0 || p.letter || p.at(i-1).kind != tokNumber || !p.unitTail(i)
 	}
-	return !t.prose && len(t.raw) <= 4 && !t.spaced && !knownUnits[t.text] && !notUnits[t.text] && scales[t.text] == 0 && (p.inside > 0 || !p.unitTail(i) || t.raw != t.text || !vowel(t.raw))
+	return !t.prose && len(t.raw) <= 4 && !t.spaced && !knownUnits[t.text] && !notUnits[t.text] && scales[t.text] == 0 && (p.inside > 0 || p.letter || !p.unitTail(i) || t.raw != t.text || !vowel(t.raw))
 }
 
 func vowel(s string) bool { return strings.ContainsAny(s, "aeiou") }

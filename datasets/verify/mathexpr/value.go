@@ -28,7 +28,12 @@ type Value struct {
 	percent  bool     //
 	scale    *big.Rat // what a word such as million multiplies by; nil for none
 	unit     string   // normalised; "" for none
+	letters  string   // of a unit that may be variables: 3n, 2ab
 	base     int      // of a numeral such as 204_5; 0 for ten
+
+	// identity says that the value ends an equation with variables, a+2z = 2z+a
+	// = 101: it is met by such a one only.
+	identity bool
 
 	sign        int // of an infinity
 	open, close string
