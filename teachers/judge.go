@@ -57,6 +57,7 @@ type Judged struct {
 // An Inquiry is a request to a judge with the key that its reply must repeat.
 type Inquiry struct {
 	Request *Request
+	Prompt  *chat.Prompt // that the judge reads
 	key     string
 }
 
@@ -105,11 +106,12 @@ func (j *Judge) request(t Judged, answers []*chat.Message, what, form string, sa
 	}
 	fmt.Fprintf(&b, judgeEnd, fence, what, key, form)
 	text := b.String()
-	r, err := j.builder.Request(&chat.Prompt{
+	prompt := &chat.Prompt{
 		System:   fmt.Sprintf(judgeSystem, fence),
 		Messages: []chat.Message{{Role: chat.RoleUser, Content: &text}},
-	}, sample)
-	return &Inquiry{r, key}, err
+	}
+	r, err := j.builder.Request(prompt, sample)
+	return &Inquiry{r, prompt, key}, err
 }
 
 // fenceFor is a mark and a key that stand in none of the texts, whatever these

@@ -64,6 +64,7 @@ type build struct {
 	finished int       // shards refined in this run
 	inFlight int
 	failure  error // of a refinement
+	judges   judging
 }
 
 func (b *build) setup(ctx workflow.Context) error {
@@ -75,6 +76,7 @@ func (b *build) setup(ctx workflow.Context) error {
 			b.streams[s.Teacher] = &s
 			b.order = append(b.order, s.Teacher)
 		}
+		b.judges.reports = c.Judges
 	}
 	if err := workflow.SetQueryHandler(ctx, wire.QueryProgress, b.progress); err != nil {
 		return err
@@ -112,6 +114,7 @@ func (b *build) run(ctx workflow.Context) (*wire.BuildOutput, error) {
 			return nil, b.end(ctx, err)
 		}
 	}
+	b.beginJudging(ctx)
 	b.enter(ctx, wire.PhaseAsk)
 	if err := b.askAndRefine(ctx); err != nil {
 		return nil, b.end(ctx, err)
@@ -138,7 +141,10 @@ func (b *build) makePlan(ctx workflow.Context) error {
 	if err := workflow.ExecuteActivity(pipelineOptions(ctx), wire.ActivityPlan, b.in.BuildRef).Get(ctx, &b.plan); err != nil {
 		return err
 	}
-	return b.filterPrompts(ctx)
+	if err := b.filterPrompts(ctx); err != nil {
+		return err
+	}
+	return b.announceJudges(ctx)
 }
 
 // startStreams starts a stream for each teacher that has something to do.
@@ -236,7 +242,7 @@ func (b *build) refineReady(ctx workflow.Context) {
 		ready = min(ready, b.streams[id].Through)
 	}
 	window := refineWindow
-	if !b.allDone() {
+	if !b.allDone() && len(b.plan.Judges) == 0 {
 		if window = 1; workflow.Now(ctx).Sub(b.begun) < refineEvery {
 			return
 		}
@@ -248,9 +254,12 @@ func (b *build) refineReady(ctx workflow.Context) {
 		b.inFlight++
 		workflow.Go(ctx, func(ctx workflow.Context) {
 			var counts wire.RefineCounts
-			err := workflow.ExecuteActivity(pipelineOptions(ctx), wire.ActivityRefine, wire.RefineInput{
-				BuildRef: b.in.BuildRef, PlanKey: b.plan.Key, Shard: shard, Started: b.started,
-			}).Get(ctx, &counts)
+			err := b.judge(ctx, shard)
+			if err == nil {
+				err = workflow.ExecuteActivity(pipelineOptions(ctx), wire.ActivityRefine, wire.RefineInput{
+					BuildRef: b.in.BuildRef, PlanKey: b.plan.Key, Shard: shard, Started: b.started,
+				}).Get(ctx, &counts)
+			}
 			b.inFlight--
 			b.finished++
 			if err != nil && b.failure == nil {
@@ -288,7 +297,7 @@ func (b *build) mustContinue(ctx workflow.Context) bool {
 
 func (b *build) continueAsNew(ctx workflow.Context) error {
 	carry := &wire.BuildCarry{
-		Plan: b.plan, Refined: b.refined, Next: b.next, Paused: b.paused, Started: b.started,
+		Plan: b.plan, Refined: b.refined, Next: b.next, Paused: b.paused, Started: b.started, Judges: b.carriedJudges(),
 	}
 	// The streams run already: of their plans only what progress shows is kept.
 	carry.Plan.Teachers = nil
@@ -304,14 +313,7 @@ func (b *build) continueAsNew(ctx workflow.Context) error {
 }
 
 func (b *build) seal(ctx workflow.Context) (*wire.BuildOutput, error) {
-	in := wire.SealInput{BuildRef: b.in.BuildRef, PlanKey: b.plan.Key, Started: b.started}
-	for _, id := range b.order {
-		r := b.streams[id]
-		in.Streams = append(in.Streams, wire.StreamSummary{
-			Teacher: id, New: r.Counts.New, Reused: r.Counts.Reused,
-			Spent: r.Counts.CostMicros, Unp: r.Counts.Unpriced, Stopped: classOnly(r.Stopped),
-		})
-	}
+	in := wire.SealInput{BuildRef: b.in.BuildRef, PlanKey: b.plan.Key, Started: b.started, Streams: b.summaries()}
 	var out wire.BuildOutput
 	err := workflow.ExecuteActivity(pipelineOptions(ctx), wire.ActivitySeal, in).Get(ctx, &out)
 	return &out, err
@@ -388,6 +390,7 @@ func errorText(err error) string {
 }
 
 func (b *build) pause(ctx workflow.Context, paused bool, why string) error {
+	b.pauseJudging(paused && !b.paused)
 	b.paused, b.why = paused, why
 	return b.control(ctx, "", wire.Control{Paused: paused})
 }
@@ -432,6 +435,7 @@ func (b *build) progress() (wire.Progress, error) {
 		if r := b.streams[t.ID]; r != nil {
 			s.Counts, s.Done, s.Stopped, s.Waiting = r.Counts, r.Done, r.Stopped, r.Waiting
 		}
+		b.judged(&s)
 		p.Teachers = append(p.Teachers, s)
 	}
 	return p, nil

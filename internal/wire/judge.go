@@ -1,0 +1,40 @@
+package wire
+
+import "time"
+
+// ActivityJudge asks a teacher what it thinks of a shard's answers.
+const ActivityJudge = "JudgeShard"
+
+// MemoQueues is the memo field of a Build that holds the task queues of its
+// judges, so that workers find the queues that they have to serve.
+const MemoQueues = "queues"
+
+// A JudgePlan is one round of judging: every shard goes through all rounds, in
+// order, before it is refined.
+type JudgePlan struct {
+	Teacher string `json:"teacher"`
+	Queue   string `json:"queue"`
+}
+
+// JudgeInput asks one round about one shard.
+type JudgeInput struct {
+	BuildRef
+	PlanKey string    `json:"plan_key"`
+	Shard   int       `json:"shard"`
+	Round   int       `json:"round"`
+	Teacher string    `json:"teacher"`
+	Started time.Time `json:"started"` // of the build
+}
+
+// JudgeOutput is what came of it.
+type JudgeOutput struct {
+	Counts  AskCounts      `json:"counts"`
+	Stopped *TeacherFailed `json:"stopped,omitempty"`
+}
+
+// A JudgeReport is what a build knows of one judge, over all of its rounds.
+type JudgeReport struct {
+	Teacher string         `json:"teacher"`
+	Counts  AskCounts      `json:"counts"`
+	Stopped *TeacherFailed `json:"stopped,omitempty"`
+}
