@@ -33,6 +33,7 @@ type Input struct {
 	Tests   *string      // the task's tests, JSON text or whatever the verifier declares
 	Prompt  *chat.Prompt // what was asked; nil where the caller has no use for it
 	Meta    string       // the task's metadata, JSON text
+	Runner  Runner       // runs code; nil: none does, and what would have to run is unknown
 }
 
 // A Verifier judges answers. It is safe for use by several goroutines.
@@ -102,6 +103,7 @@ func (g *guarded) verdict(f finding) datasets.Verdict {
 // makers builds each verifier from its options.
 var makers = map[string]func(*options.Set) *guarded{
 	"choice":      newChoice,
+	"code":        newCode,
 	"exact":       newExact,
 	"json_schema": newJSONSchema,
 	"math":        newMath,
