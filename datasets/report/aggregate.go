@@ -35,6 +35,7 @@ type Aggregator struct {
 
 	grid         grid
 	gridTeachers map[string]int // numbers of the grid
+	jury         jury
 }
 
 type cellKey struct{ teacher, domain, effort string }
@@ -117,6 +118,7 @@ func (a *Aggregator) Report() *Report {
 	r.Drift = a.drift
 	r.Mix = a.mix
 	r.Comparison = a.comparison(infos)
+	r.Preferences = a.jury.preferences(infos)
 	r.Notes = a.notes(r)
 	return r
 }

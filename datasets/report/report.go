@@ -25,13 +25,14 @@ type TeacherInfo struct {
 
 // A Report is the comparison of the teachers of one version, as report.json.
 type Report struct {
-	FormatVersion int         `json:"format_version" jsonschema:"description=rises only when a field changes its meaning"`
-	Teachers      []Teacher   `json:"teachers" jsonschema:"description=one entry a teacher over everything it was asked; in the recipe's order"`
-	Cells         []Cell      `json:"cells" jsonschema:"description=one entry for each teacher and domain and effort; in the order of teachers then by domain and effort"`
-	Comparison    *Comparison `json:"comparison,omitempty" jsonschema:"description=the teachers against each other on common tasks; absent where nothing was judged"`
-	Mix           *Mix        `json:"mix,omitempty" jsonschema:"description=what the mixture took of the chosen rows; absent without one"`
-	Drift         []Drift     `json:"drift,omitempty" jsonschema:"description=what probes of this build showed; one entry for each teacher that was probed"`
-	Notes         []string    `json:"notes" jsonschema:"description=how the figures were made and where the prices are from"`
+	FormatVersion int          `json:"format_version" jsonschema:"description=rises only when a field changes its meaning"`
+	Teachers      []Teacher    `json:"teachers" jsonschema:"description=one entry a teacher over everything it was asked; in the recipe's order"`
+	Cells         []Cell       `json:"cells" jsonschema:"description=one entry for each teacher and domain and effort; in the order of teachers then by domain and effort"`
+	Comparison    *Comparison  `json:"comparison,omitempty" jsonschema:"description=the teachers against each other on common tasks; absent where nothing was judged"`
+	Mix           *Mix         `json:"mix,omitempty" jsonschema:"description=what the mixture took of the chosen rows; absent without one"`
+	Preferences   *Preferences `json:"preferences,omitempty" jsonschema:"description=what judges prefer; absent where nobody judged pairs"`
+	Drift         []Drift      `json:"drift,omitempty" jsonschema:"description=what probes of this build showed; one entry for each teacher that was probed"`
+	Notes         []string     `json:"notes" jsonschema:"description=how the figures were made and where the prices are from"`
 }
 
 // A Teacher's figures over all of its asks.

@@ -86,6 +86,58 @@ func BradleyTerry(wins Wins) (*Ratings, error) {
 	return out, nil
 }
 
+// A Bout is one comparison of two players: Win is 1 where I was preferred, 0
+// where J was, and 0.5 for a tie.
+type Bout struct {
+	I, J int
+	Win  float64
+}
+
+// Cluster replaces the standard errors by ones that hold where the bouts of one
+// task depend on each other: the sandwich of the inverse information around the
+// sum, over tasks, of the outer products of each task's gradient (Liang and
+// Zeger, Biometrika 73, 1986). The ratings must have been fitted to all of the
+// bouts together.
+func (r *Ratings) Cluster(wins Wins, tasks [][]Bout) {
+	n := len(r.Value)
+	_, information := wins.slope(r.Value)
+	for i := range n {
+		for j := range n {
+			information[i][j] += 1 / float64(n)
+		}
+	}
+	inverse := make([][]float64, n) // its rows, being symmetric
+	for i := range n {
+		unit := make([]float64, n)
+		unit[i] = 1
+		row, ok := solve(information, unit)
+		if !ok {
+			return
+		}
+		inverse[i] = row
+	}
+	variance := make([]float64, n)
+	g := make([]float64, n)
+	for _, bouts := range tasks {
+		clear(g)
+		for _, b := range bouts {
+			d := b.Win - 1/(1+math.Exp(r.Value[b.J]-r.Value[b.I]))
+			g[b.I] += d
+			g[b.J] -= d
+		}
+		for i := range n {
+			var v float64
+			for j := range n {
+				v += inverse[i][j] * g[j]
+			}
+			variance[i] += v * v
+		}
+	}
+	for i := range n {
+		r.SE[i] = math.Sqrt(variance[i])
+	}
+}
+
 // stronglyConnected tells whether everyone beat everyone else over some chain.
 func (w Wins) stronglyConnected() bool {
 	return w.reaches(func(i, j int) bool { return w[i][j] > 0 }) && w.reaches(func(i, j int) bool { return w[j][i] > 0 })

@@ -1,0 +1,175 @@
+package report
+
+import (
+	"bufio"
+	"encoding/csv"
+	"encoding/json"
+	"math"
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/stillhouse-data/stillhouse/datasets"
+	"github.com/stillhouse-data/stillhouse/internal/testdata"
+)
+
+// TestPreferencesOfAlpacaEval gives every figure of the published leaderboard
+// for the teachers whose judgements are published.
+func TestPreferencesOfAlpacaEval(t *testing.T) {
+	f, err := os.Open(testdata.Path(t, "data/alpacaeval/preferences.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	a := New(nil)
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		var row struct {
+			Instruction string
+			First       string `json:"generator_1"`
+			Second      string `json:"generator_2"`
+			Preference  *float64
+		}
+		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
+			t.Fatal(err)
+		}
+		if row.Preference == nil {
+			continue
+		}
+		if err := a.AddPreference(Preference{Task: row.Instruction, Judge: "alpaca", A: row.Second, B: row.First, Win: *row.Preference - 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := a.Report().Preferences
+	if p == nil || len(p.Judges) != 1 {
+		t.Fatalf("%+v, want one judge", p)
+	}
+	board, err := os.Open(testdata.Path(t, "data/alpacaeval/leaderboard.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer board.Close()
+	rows, err := csv.NewReader(board).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	published := map[string][]string{}
+	for _, row := range rows[1:] {
+		published[row[0]] = row
+	}
+	const baseline = "gpt4_1106_preview"
+	for _, m := range p.Judges[0].Matches {
+		// The page names the teacher that comes first by name; the board names
+		// the one that is not the baseline.
+		if m.Teacher == baseline && m.Against != baseline {
+			m = Matches{Teacher: m.Against, Against: m.Teacher, WinRate: 1 - m.WinRate, StandardError: m.StandardError, Wins: m.Losses, Losses: m.Wins, Draws: m.Draws}
+		}
+		row := published[m.Teacher]
+		for i, got := range []float64{100 * m.WinRate, 100 * *m.StandardError, float64(m.Wins), float64(m.Losses), float64(m.Draws)} {
+			want, err := strconv.ParseFloat(row[i+1], 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if math.Abs(got-want) > 1e-6 {
+				t.Errorf("%s: %s is %v, want %v", m.Teacher, rows[0][i+1], got, want)
+			}
+		}
+		delete(published, m.Teacher)
+	}
+	if len(published) != len(rows)-1-6 {
+		t.Errorf("%d teachers of the leaderboard are left, want all but six", len(published))
+	}
+	if n := len(p.Judges[0].Ratings); n != 6 {
+		t.Errorf("%d ratings, want 6: every one of them won and lost against the baseline", n)
+	}
+}
+
+// TestFlipsAndFamilies is worked out by hand: of four comparisons in both
+// orders one changes, and one is a tie for that reason.
+func TestFlipsAndFamilies(t *testing.T) {
+	a := New([]TeacherInfo{{ID: "x"}, {ID: "y"}})
+	for i, j := range []datasets.Judgement{
+		{Outcome: "a", AFirst: "a", BFirst: "a"},
+		{Outcome: "b", AFirst: "b", BFirst: "b"},
+		{Outcome: "tie", AFirst: "a", BFirst: "b"},
+		{Outcome: "tie", AFirst: "tie", BFirst: "tie"},
+		{Outcome: "unknown", AFirst: "a", BFirst: "unknown"},
+	} {
+		j.TaskID, j.Judge, j.TeacherA, j.TeacherB = strconv.Itoa(i), "judge", "x", "y"
+		p, ok := PreferenceOf(&j, nil, nil, i == 0)
+		if ok != (i < 4) {
+			t.Errorf("judgement %d says something: %v", i, ok)
+		}
+		if ok {
+			if err := a.AddPreference(p); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	j := a.Report().Preferences.Judges[0]
+	if j.Comparisons != 4 || *j.Flipped != 0.25 || j.SameFamily != 1 {
+		t.Errorf("%d comparisons, %v flipped, %d of its family; want 4, 1/4 and 1", j.Comparisons, *j.Flipped, j.SameFamily)
+	}
+	if m := j.Matches[0]; m.Wins != 1 || m.Losses != 1 || m.Draws != 2 || m.WinRate != 0.5 || m.Controlled != nil {
+		t.Errorf("%+v", m)
+	}
+	if len(j.Ratings) != 2 || math.Abs(j.Ratings[0].Value) > 1e-9 {
+		t.Errorf("ratings %+v of equals", j.Ratings)
+	}
+}
+
+// TestJudgesThatAgree: of four comparisons that both judge they agree in three.
+// By hand, with a better two and three times, b better twice and once: chance is
+// (2·3 + 2·1)/16 = 1/2, so that kappa is (3/4-1/2)/(1/2) = 1/2. One of them
+// names the teachers the other way round, which changes nothing.
+func TestJudgesThatAgree(t *testing.T) {
+	a := New(nil)
+	add := func(judge, task string, win float64) {
+		t.Helper()
+		p := Preference{Task: task, Judge: judge, A: "x", B: "y", Win: win}
+		if judge == "two" {
+			p.A, p.B, p.Win = "y", "x", 1-win
+		}
+		if err := a.AddPreference(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, w := range []float64{1, 1, 0, 0} {
+		add("one", strconv.Itoa(i), w)
+	}
+	for i, w := range []float64{1, 1, 1, 0} {
+		add("two", strconv.Itoa(i), w)
+	}
+	add("two", "5", 1)
+	add(Verifier, "3", 0)
+	p := a.Report().Preferences
+	if len(p.Judges) != 2 || len(p.Agreement) != 3 {
+		t.Fatalf("%d judges and %d agreements, want 2 and 3", len(p.Judges), len(p.Agreement))
+	}
+	g := p.Agreement[0]
+	if g.A != "one" || g.B != "two" || g.Comparisons != 4 || g.Agreed != 0.75 || math.Abs(*g.Cohen-0.5) > 1e-12 {
+		t.Errorf("%+v", g)
+	}
+	if v := p.Agreement[1]; v.B != Verifier || v.Comparisons != 1 || v.Agreed != 1 || v.Cohen != nil {
+		t.Errorf("with the verifier: %+v", v)
+	}
+	// Fleiss over the four that both judged: categories 5/8 and 3/8, agreement
+	// 3/4, chance 34/64.
+	if want := (0.75 - 34.0/64) / (1 - 34.0/64); math.Abs(*p.Fleiss-want) > 1e-12 {
+		t.Errorf("Fleiss %v, want %v", *p.Fleiss, want)
+	}
+}
+
+// TestDisconnectedJudgements: somebody who never lost has no finite rating, and
+// nothing is added to make one.
+func TestDisconnectedJudgements(t *testing.T) {
+	a := New(nil)
+	for i := range 3 {
+		if err := a.AddPreference(Preference{Task: strconv.Itoa(i), Judge: "j", A: "x", B: "y", Win: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	j := a.Report().Preferences.Judges[0]
+	if j.Ratings != nil || j.Undefined == "" {
+		t.Errorf("ratings %v, undefined %q; want none, and why", j.Ratings, j.Undefined)
+	}
+}
