@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -41,20 +42,73 @@ func lastLine(text string) string {
 	return line
 }
 
+// maxBoxes is how many boxes side by side are one statement.
+const maxBoxes = 32
+
 // lastBox is what the last \boxed or \fbox holds; "" where its brace is never
-// closed, as in an answer that was cut off.
+// closed, as in an answer that was cut off. Boxes with nothing but commas, "and"
+// or "or" between them are one statement, a list. A percent sign or a scale word
+// right after the box belongs to it.
 func lastBox(text string) (string, bool) {
-	at, skip := strings.LastIndex(text, `\boxed`), len(`\boxed`)
-	if f := strings.LastIndex(text, `\fbox`); f > at {
-		at, skip = f, len(`\fbox`)
-	}
+	at := boxBefore(text, len(text))
 	if at < 0 {
 		return "", false
+	}
+	inside, end := boxAt(text, at)
+	if end < 0 {
+		return inside, true
+	}
+	statement := inside + afterBox(text[end:])
+	for range maxBoxes {
+		before := boxBefore(text, at)
+		if before < 0 || at-before > maxStatement {
+			break
+		}
+		more, end := boxAt(text, before)
+		if end < 0 || end > at || !betweenBoxes.MatchString(text[end:at]) {
+			break
+		}
+		if at = before; strings.TrimSpace(more) != strings.TrimSpace(statement) {
+			statement = more + ", " + statement
+		}
+	}
+	return statement, true
+}
+
+// betweenBoxes is what may stand between the boxes of one list.
+var betweenBoxes = regexp.MustCompile(`^(?:[\s$,;&]|\\[()\[\],; ]|\\q?quad|\\(?:text|mathrm|textrm)\s*\{\s*,?\s*(?:and|or)\s*\}|\band\b|\bor\b)*$`)
+
+// behindBox is what continues a box's statement outside of it.
+var behindBox = regexp.MustCompile(`^(?:\s|\$|\\\)|\*|\\text\s*\{|\\[, ])*(\\?%|(?i:percent|pct|per cent|hundred|thousand|million|billion|trillion|dozen)\b)`)
+
+func afterBox(rest string) string {
+	if m := behindBox.FindStringSubmatch(rest[:min(len(rest), 40)]); m != nil {
+		return " " + m[1]
+	}
+	return ""
+}
+
+// boxBefore is where the last box begins that begins before end, or -1.
+func boxBefore(text string, end int) int {
+	at := strings.LastIndex(text[:end], `\boxed`)
+	from := max(at, 0)
+	if f := strings.LastIndex(text[from:end], `\fbox`); f >= 0 {
+		return from + f
+	}
+	return at
+}
+
+// boxAt is what the box that begins at holds, and where it ends: -1 where it is
+// never closed or has no braces.
+func boxAt(text string, at int) (inside string, end int) {
+	skip := len(`\boxed`)
+	if strings.HasPrefix(text[at:], `\fbox`) {
+		skip = len(`\fbox`)
 	}
 	rest := strings.TrimLeft(text[at+skip:], " ")
 	if !strings.HasPrefix(rest, "{") {
 		// \boxed 5 boxes the one token that follows.
-		return strings.TrimRight(lineAfter(rest), "$ "), true
+		return strings.TrimRight(lineAfter(rest), "$ "), -1
 	}
 	depth := 0
 	for i := 0; i < len(rest) && i < maxStatement; i++ {
@@ -65,11 +119,11 @@ func lastBox(text string) (string, bool) {
 			depth++
 		case '}':
 			if depth--; depth == 0 {
-				return rest[1:i], true
+				return rest[1:i], len(text) - len(rest) + i + 1
 			}
 		}
 	}
-	return "", true
+	return "", -1
 }
 
 // lastMarker is where the text after the last marker begins, or -1.

@@ -61,6 +61,11 @@ func (m *mathVerifier) compare(gold, statement string) finding {
 		}
 		return finding{verdict: verdictOf(given == letter), reason: reasonOf(given == letter)}
 	}
+	if g, ok := plainInteger(gold); ok {
+		if a, ok := plainInteger(statement); ok {
+			return finding{verdict: verdictOf(g == a), reason: reasonOf(g == a)}
+		}
+	}
 	want, goldErr := mathexpr.Read(gold)
 	got, err := mathexpr.Read(statement)
 	switch {
@@ -78,6 +83,37 @@ func (m *mathVerifier) compare(gold, statement string) finding {
 		return unknown("gold not readable")
 	}
 	return unknown("final statement not readable")
+}
+
+// plainInteger reads a whole number of up to 18 digits, as most answers are,
+// with commas between thousands and a dollar sign before. What it reads, Read
+// would read as the same number.
+func plainInteger(s string) (n int64, ok bool) {
+	negative := strings.HasPrefix(s, "-")
+	s = strings.TrimPrefix(strings.TrimPrefix(s, "-"), "$")
+	if len(s) == 0 || len(s) > 18 {
+		return 0, false
+	}
+	comma := strings.IndexByte(s, ',')
+	if comma == 0 || comma > 3 {
+		return 0, false
+	}
+	for i := range len(s) {
+		switch isComma := comma >= 0 && i >= comma && (i-comma)%4 == 0; {
+		case isComma && s[i] == ',':
+		case !isComma && isDigit(rune(s[i])):
+			n = 10*n + int64(s[i]-'0')
+		default:
+			return 0, false
+		}
+	}
+	if comma >= 0 && (len(s)-comma)%4 != 0 {
+		return 0, false
+	}
+	if negative {
+		n = -n
+	}
+	return n, true
 }
 
 // goldStatement is the gold's own final statement, or all of it.

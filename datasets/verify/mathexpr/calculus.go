@@ -255,6 +255,9 @@ func (c *calculus) pow(a expr, n int) (expr, error) {
 // coefficient one, and cancels the atoms that divide both.
 func (c *calculus) normal(e expr) (expr, error) {
 	for range 64 {
+		if err := c.step((len(e.num) + len(e.den)) / 4); err != nil {
+			return expr{}, err
+		}
 		at, up := c.reducible(e)
 		if at < 0 {
 			return c.cancel(e), nil
@@ -300,24 +303,29 @@ func (c *calculus) normal(e expr) (expr, error) {
 // reducible finds the newest atom that stands in a power that its relation
 // replaces, in the numerator (up) or the denominator.
 func (c *calculus) reducible(e expr) (at int, up bool) {
-	for i := len(c.atoms) - 1; i >= 0; i-- {
-		degree := 0
-		switch a := &c.atoms[i]; {
-		case a.kind == atomRoot:
-			degree = a.degree
-		case a.kind == atomI, a.kind == atomAbs, a.kind == atomFunc && a.name == "cos":
-			degree = 2
-		default:
-			continue
-		}
-		if e.num.degree(i) >= degree {
-			return i, true
-		}
-		if e.den.degree(i) >= degree {
-			return i, false
+	at = -1
+	for _, p := range []poly{e.num, e.den} {
+		for m := range p {
+			for i := 0; i < len(m); i += 3 {
+				a, exponent := m.at(i)
+				if degree := c.relation(a); degree > 0 && exponent >= degree && a > at {
+					at = a
+				}
+			}
 		}
 	}
-	return -1, false
+	return at, at >= 0 && e.num.degree(at) >= c.relation(at)
+}
+
+// relation is the power of an atom that is something simpler, or 0.
+func (c *calculus) relation(at int) int {
+	switch a := &c.atoms[at]; {
+	case a.kind == atomRoot:
+		return a.degree
+	case a.kind == atomI, a.kind == atomAbs, a.kind == atomFunc && a.name == "cos":
+		return 2
+	}
+	return 0
 }
 
 // replacePowers writes value for atom^degree. The result is to be divided by

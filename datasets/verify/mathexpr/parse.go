@@ -17,6 +17,7 @@ type parser struct {
 	bars     int  // open |
 	money    bool // a currency stood before the number: letters after it are no variables
 	letter   bool // a variable was read: a letter that follows is no unit
+	added    bool // a plus or minus was read outside of all brackets: of 1+2m, m is no unit
 }
 
 func (p *parser) peek() token {
@@ -80,6 +81,7 @@ func (p *parser) sum() (*node, error) {
 			return total, nil
 		}
 		p.i++
+		p.added = p.added || p.inside == 0
 		var term *node
 		if term, err = p.product(); err != nil {
 			break
@@ -174,9 +176,9 @@ func (p *parser) letters(i int) bool {
 		return false
 	}
 	if len(t.raw) == 1 {
-		return p.inside > 0 || p.letter || p.at(i-1).kind != tokNumber || !p.unitTail(i)
+		return p.inside > 0 || p.letter || p.added && !t.spaced || p.at(i-1).kind != tokNumber || !p.unitTail(i)
 	}
-	return !t.prose && len(t.raw) <= 4 && !t.spaced && !knownUnits[t.text] && !notUnits[t.text] && scales[t.text] == 0 && (p.inside > 0 || p.letter || !p.unitTail(i) || t.raw != t.text || !vowel(t.raw))
+	return !t.prose && len(t.raw) <= 4 && !t.spaced && !knownUnits[t.text] && !notUnits[t.text] && scales[t.text] == 0 && (p.inside > 0 || p.letter || p.added || !p.unitTail(i) || t.raw != t.text || !vowel(t.raw))
 }
 
 func vowel(s string) bool { return strings.ContainsAny(s, "aeiou") }
@@ -252,6 +254,11 @@ func (p *parser) power() (*node, error) {
 func (p *parser) exponent() (*node, error) {
 	if p.take("{") {
 		return p.until("}")
+	}
+	if t := p.peek(); t.kind == tokWord && !t.prose && len(t.raw) > 1 && t.raw < "\x80" && functions[t.text] == "" && t.text != "pi" && t.text != "sqrt" {
+		// LaTeX raises one letter: e^xy is e^x times y.
+		p.replace(token{kind: tokWord, text: t.text[1:], raw: t.raw[1:]})
+		return letter(t.raw[:1]), nil
 	}
 	return p.signed()
 }
