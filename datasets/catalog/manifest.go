@@ -42,15 +42,37 @@ type Manifest struct {
 	Teachers     []ManifestTeacher `json:"teachers"`
 	Recipe       string            `json:"recipe,omitempty"` // key of the recipe
 	RecipeDigest string            `json:"recipe_digest"`    // hex SHA-256 of the recipe file
-	Sources      []Source          `json:"sources"`
-	Reports      []string          `json:"reports"`                      // keys
-	Tool         string            `json:"tool"`                         // name and version of the program
-	CostMicros   int64             `json:"cost_micros"`                  // spent by the build
-	LostMicros   int64             `json:"failed_cost_micros,omitempty"` // of them, on requests that brought no answer
-	Unpriced     int64             `json:"unpriced_asks"`                // asks whose price is not known
-	DurationMS   int64             `json:"duration_ms,omitempty"`
+	// Methods are the verifiers, filters and policies that the build used, with
+	// the versions that they had.
+	Methods    []Method `json:"methods,omitempty"`
+	Sources    []Source `json:"sources"`
+	Reports    []string `json:"reports"`                      // keys
+	Tool       string   `json:"tool"`                         // name and version of the program
+	CostMicros int64    `json:"cost_micros"`                  // spent by the build
+	LostMicros int64    `json:"failed_cost_micros,omitempty"` // of them, on requests that brought no answer
+	Unpriced   int64    `json:"unpriced_asks"`                // asks whose price is not known
+	DurationMS int64    `json:"duration_ms,omitempty"`
 	// Notes are what whoever published the version wants kept with it.
 	Notes map[string]string `json:"notes,omitempty"`
+}
+
+// Kinds of methods.
+const (
+	MethodVerifier     = "verifier"
+	MethodFilter       = "filter"
+	MethodPromptFilter = "prompt_filter"
+	MethodPolicy       = "policy"
+	MethodPairs        = "pairs"
+	MethodMix          = "mix"
+)
+
+// A Method is one that decided what is in a version.
+type Method struct {
+	Kind    string          `json:"kind"` // verifier, filter, prompt_filter, policy, pairs or mix
+	Name    string          `json:"name"`
+	Version string          `json:"version"`           // rises when it decides otherwise over the same input
+	When    string          `json:"when,omitempty"`    // the recipe's condition
+	Options json.RawMessage `json:"options,omitempty"` // as the recipe has them
 }
 
 // A FileRef names one Parquet file of a version.
@@ -63,7 +85,8 @@ type FileRef struct {
 	Split  string `json:"split"`
 	// Fingerprint names the file's columns.
 	Fingerprint string `json:"fingerprint"`
-	// Teachers counts the rows by teacher, in tables that have that column.
+	// Teachers counts the rows by teacher, in tables that have that column; of
+	// pairs, the answers of either kind.
 	Teachers map[string]int64 `json:"teachers,omitempty"`
 }
 
@@ -180,6 +203,19 @@ func (m *Manifest) TeacherRows() map[string]int64 {
 	rows := map[string]int64{}
 	for _, f := range m.Files {
 		if f.Table == datasets.TableTrain || f.Table == datasets.TableTest {
+			for id, n := range f.Teachers {
+				rows[id] += n
+			}
+		}
+	}
+	return rows
+}
+
+// PairTeachers counts the answers in preference pairs by teacher, two a pair.
+func (m *Manifest) PairTeachers() map[string]int64 {
+	rows := map[string]int64{}
+	for _, f := range m.Files {
+		if f.Table == datasets.TablePairs {
 			for id, n := range f.Teachers {
 				rows[id] += n
 			}

@@ -69,6 +69,21 @@ func describe(path, table string) (FileRef, error) {
 			return FileRef{}, err
 		}
 	}
+	for _, column := range []string{"chosen_teacher", "rejected_teacher"} {
+		if !info.HasColumn(column) {
+			continue
+		}
+		answers, err := parquetio.Count(f, size, column)
+		if err != nil {
+			return FileRef{}, err
+		}
+		if ref.Teachers == nil {
+			ref.Teachers = map[string]int64{}
+		}
+		for id, n := range answers {
+			ref.Teachers[id] += n
+		}
+	}
 	return ref, nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/stillhouse-data/stillhouse/datasets/catalog"
-	"github.com/stillhouse-data/stillhouse/datasets/parquetio"
 )
 
 const cardName = "README.md"
@@ -27,7 +26,7 @@ func writeCard(ctx context.Context, s sink, a *about, text string) error {
 
 // card is a view's dataset card: YAML that the hub and the datasets library
 // read, then what a person wants to know.
-func card(m *catalog.Manifest, a *about) string {
+func card(m *catalog.Manifest, k *kind, a *about) string {
 	var b strings.Builder
 	b.WriteString("---\nconfigs:\n- config_name: default\n  data_files:\n")
 	for _, split := range exported {
@@ -37,7 +36,7 @@ func card(m *catalog.Manifest, a *about) string {
 	}
 	// Declared for JSON Lines above all, where loaders would infer a null
 	// type for a column that starts without values.
-	b.WriteString("dataset_info:\n  features:\n" + parquetio.FeaturesYAML[Conversation]("  ") + "  splits:\n")
+	b.WriteString("dataset_info:\n  features:\n" + k.features + "  splits:\n")
 	for _, split := range exported {
 		if a.Rows[split] > 0 {
 			fmt.Fprintf(&b, "  - name: %s\n    num_examples: %d\n", split, a.Rows[split])
@@ -49,7 +48,7 @@ func card(m *catalog.Manifest, a *about) string {
 		version = fmt.Sprintf(", version %d", a.Version)
 	}
 	fmt.Fprintf(&b, "# %s\n\nView `%s` of dataset `%s`%s, build `%s`, made with Stillhouse from the answers of several teachers.\n\n", m.Dataset, a.View, m.Dataset, version, m.BuildID)
-	b.WriteString("`messages` holds the prompt and, last, the answer, with the reasoning in `reasoning_content`. What a message does not have is null. `tools` and the arguments of tool calls are JSON text. `manifest.json` has the SHA-256 of every file.\n\n")
+	b.WriteString(k.prose + " `manifest.json` has the SHA-256 of every file.\n\n")
 	cardTable(&b, m, a)
 	for _, w := range a.Warnings {
 		fmt.Fprintf(&b, "- %s\n", inline(w))
@@ -65,7 +64,7 @@ func cardTable(b *strings.Builder, m *catalog.Manifest, a *about) {
 		}
 	}
 	b.WriteString("\n| teacher | model | rows | licence | training |\n|---|---|---|---|---|\n")
-	rows := m.TeacherRows()
+	rows := teacherRows(m, a.View)
 	for _, t := range m.Teachers {
 		if rows[t.ID] == 0 {
 			continue

@@ -54,13 +54,7 @@ func conversation(r *datasets.Row) (Conversation, error) {
 	if len(r.Images) > 0 {
 		return Conversation{}, fmt.Errorf("%w: sample %s has %d images and view %s holds text alone", ErrUnsupported, r.SampleID, len(r.Images), ViewMessages)
 	}
-	c := Conversation{Messages: make([]Message, len(r.Messages)), Tools: r.Tools}
-	for i, m := range r.Messages {
-		c.Messages[i] = Message{
-			Role: m.Role, Content: m.Content, ReasoningContent: m.ReasoningContent,
-			ToolCalls: toolCalls(m.ToolCalls), ToolCallID: m.ToolCallID, Name: m.Name,
-		}
-	}
+	c := Conversation{Messages: turns(r.Messages), Tools: r.Tools}
 	if !trainedAsUsual(r.Messages) {
 		for i := range r.Messages {
 			c.Messages[i].Train = &r.Messages[i].Train

@@ -18,12 +18,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 
 	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/datasets/catalog"
+	"github.com/stillhouse-data/stillhouse/datasets/parquetio"
 )
 
 // Errors that callers branch on.
@@ -49,8 +49,12 @@ const (
 // read for supervised fine-tuning.
 const ViewMessages = "messages"
 
+// ViewPreference is the view of preference pairs: prompt, chosen and rejected,
+// what TRL's DPO, reward and similar trainers read.
+const ViewPreference = "preference"
+
 // Names are the views that Export knows.
-func Names() []string { return []string{ViewMessages} }
+func Names() []string { return []string{ViewMessages, ViewPreference} }
 
 // Options of an export. The zero value is right, save that the card then
 // names no version.
@@ -94,22 +98,22 @@ func Export(ctx context.Context, cat *catalog.Catalog, m *catalog.Manifest, view
 }
 
 func export(ctx context.Context, cat *catalog.Catalog, m *catalog.Manifest, view string, dest Dest, opt Options) (Summary, error) {
-	write, err := formOf(view, &opt)
+	k, err := kindOf(view, &opt)
 	if err != nil {
 		return Summary{}, err
 	}
 	return fill(ctx, m, view, dest, opt, func(sink sink, about *about) error {
-		if err := writeSplits(ctx, cat, m, sink, write, about); err != nil {
+		if err := writeSplits(ctx, cat, m, sink, k, about); err != nil {
 			return err
 		}
-		return writeCard(ctx, sink, about, card(m, about))
+		return writeCard(ctx, sink, about, card(m, k, about))
 	})
 }
 
 // fill lets write fill an export at dest, and commits it: all of it appears or
 // nothing. It writes nothing where the same export is there.
 func fill(ctx context.Context, m *catalog.Manifest, view string, dest Dest, opt Options, write func(sink, *about) error) (Summary, error) {
-	warnings, err := checkTerms(m)
+	warnings, err := checkTerms(m, teacherRows(m, view))
 	if err != nil {
 		return Summary{}, err
 	}
@@ -132,21 +136,68 @@ func fill(ctx context.Context, m *catalog.Manifest, view string, dest Dest, opt 
 	return about.summary(dest), nil
 }
 
-// exported are the tables of a version that a trainer reads; their names are
-// the splits of the export.
+// exported are the splits of an export, in the order in which they are written.
 var exported = []string{datasets.TableTrain, datasets.TableTest}
+
+// A kind is how a view is made of a version.
+type kind struct {
+	files    func(m *catalog.Manifest, split string) []catalog.FileRef
+	write    func(ctx context.Context, cat *catalog.Catalog, one *catalog.Manifest, s sink, name string) (File, error)
+	features string // of its rows, for a card
+	prose    string // what its columns are
+	none     string // why there is nothing to export
+}
+
+// kindOf is the view of that name in the form that the options want.
+func kindOf(view string, opt *Options) (*kind, error) {
+	if opt.Form == "" {
+		opt.Form = Parquet
+	}
+	if opt.Form != Parquet && opt.Form != JSONL {
+		return nil, fmt.Errorf("%w form %q; there are: %s, %s", ErrUnknownView, opt.Form, Parquet, JSONL)
+	}
+	switch view {
+	case ViewMessages:
+		k := kindFrom(opt.Form, conversation)
+		k.files = func(m *catalog.Manifest, split string) []catalog.FileRef { return m.TableFiles(split) }
+		k.prose = "`messages` holds the prompt and, last, the answer, with the reasoning in `reasoning_content`. What a message does not have is null. `tools` and the arguments of tool calls are JSON text."
+		k.none = "the version has no train and no test rows; stillhouse show says why rows were rejected"
+		return k, nil
+	case ViewPreference:
+		k := kindFrom(opt.Form, preference)
+		k.files = pairFiles
+		k.prose = "`prompt` holds the conversation before the two answers, `chosen` the better one and `rejected` the other. Where `cross_teacher` is true they are of two teachers, and differ in style too. What a message does not have is null. `tools` and the arguments of tool calls are JSON text."
+		k.none = "the version has no preference pairs; its recipe has to ask for them: pairs: {}"
+		return k, nil
+	}
+	return nil, fmt.Errorf("%w %q; there are: %s", ErrUnknownView, view, strings.Join(Names(), ", "))
+}
+
+// kindFrom is a view whose rows are of type T, made from rows of type R.
+func kindFrom[R, T any](form string, to shape[R, T]) *kind {
+	write := writeParquet(to)
+	if form == JSONL {
+		write = writeJSONL(to)
+	}
+	return &kind{
+		write: func(ctx context.Context, cat *catalog.Catalog, one *catalog.Manifest, s sink, name string) (File, error) {
+			return write(ctx, s, name, catalog.ReadTable[R](ctx, cat, one, one.Files[0].Table))
+		},
+		features: parquetio.FeaturesYAML[T]("  "),
+	}
+}
 
 // writeSplits writes a file of the export for each file of the version, so
 // that their number is known before the first row and shards stay the same
 // where the version's do.
-func writeSplits(ctx context.Context, cat *catalog.Catalog, m *catalog.Manifest, s sink, write writeFile, about *about) error {
+func writeSplits(ctx context.Context, cat *catalog.Catalog, m *catalog.Manifest, s sink, k *kind, about *about) error {
 	for _, split := range exported {
-		files := m.TableFiles(split)
+		files := k.files(m, split)
 		for i, ref := range files {
 			name := fmt.Sprintf("data/%s-%05d-of-%05d.%s", split, i, len(files), about.Form)
 			one := *m
 			one.Files = []catalog.FileRef{ref}
-			file, err := write(ctx, s, name, catalog.ReadTable[datasets.Row](ctx, cat, &one, split))
+			file, err := k.write(ctx, cat, &one, s, name)
 			if err != nil {
 				return fmt.Errorf("write %s: %w", name, err)
 			}
@@ -159,37 +210,26 @@ func writeSplits(ctx context.Context, cat *catalog.Catalog, m *catalog.Manifest,
 		}
 	}
 	if len(about.Files) == 0 {
-		return errors.New("the version has no train and no test rows; stillhouse show says why rows were rejected")
+		return errors.New(k.none)
 	}
 	return nil
 }
 
-// writeFile writes rows as one file of an export.
-type writeFile func(ctx context.Context, s sink, name string, rows iter.Seq2[datasets.Row, error]) (File, error)
-
-func formOf(view string, opt *Options) (writeFile, error) {
-	if !slices.Contains(Names(), view) {
-		return nil, fmt.Errorf("%w %q; there are: %s", ErrUnknownView, view, strings.Join(Names(), ", "))
+// teacherRows are the rows by teacher of what a view or table is made from.
+func teacherRows(m *catalog.Manifest, view string) map[string]int64 {
+	if view == ViewPreference || view == tableView(datasets.TablePairs) {
+		return m.PairTeachers()
 	}
-	switch opt.Form {
-	case "", Parquet:
-		opt.Form = Parquet
-		return writeParquet(conversation), nil
-	case JSONL:
-		return writeJSONL(conversation), nil
-	default:
-		return nil, fmt.Errorf("%w form %q; there are: %s, %s", ErrUnknownView, opt.Form, Parquet, JSONL)
-	}
+	return m.TeacherRows()
 }
 
 // checkTerms holds the rows to what their teachers' terms allow.
-func checkTerms(m *catalog.Manifest) (warnings []string, err error) {
+func checkTerms(m *catalog.Manifest, rows map[string]int64) (warnings []string, err error) {
 	warnings = []string{}
 	terms := map[string]catalog.Terms{}
 	for _, t := range m.Teachers {
 		terms[t.ID] = t.Terms
 	}
-	rows := m.TeacherRows()
 	var forbidden []string
 	for _, id := range sortedKeys(rows) {
 		switch terms[id].Training {

@@ -9,16 +9,18 @@ import (
 	"io"
 	"iter"
 
-	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/datasets/parquetio"
 )
 
-// A shape turns a row of the version into a row of the view.
-type shape[T any] func(*datasets.Row) (T, error)
+// A shape turns a row of one of the version's tables into a row of the view.
+type shape[R, T any] func(*R) (T, error)
+
+// writeFile writes rows of a table as one file of an export.
+type writeFile[R any] func(ctx context.Context, s sink, name string, rows iter.Seq2[R, error]) (File, error)
 
 // writeParquet writes rows of a view as Parquet files.
-func writeParquet[T any](to shape[T]) writeFile {
-	return func(ctx context.Context, s sink, name string, rows iter.Seq2[datasets.Row, error]) (File, error) {
+func writeParquet[R, T any](to shape[R, T]) writeFile[R] {
+	return func(ctx context.Context, s sink, name string, rows iter.Seq2[R, error]) (File, error) {
 		return s.write(ctx, name, func(out io.Writer) (int64, error) {
 			w, err := parquetio.NewWriter[T](out, parquetio.Options{})
 			if err != nil {
@@ -43,8 +45,8 @@ func writeParquet[T any](to shape[T]) writeFile {
 
 // writeJSONL writes rows of a view as JSON, a line each, with every key on
 // every line.
-func writeJSONL[T any](to shape[T]) writeFile {
-	return func(ctx context.Context, s sink, name string, rows iter.Seq2[datasets.Row, error]) (File, error) {
+func writeJSONL[R, T any](to shape[R, T]) writeFile[R] {
+	return func(ctx context.Context, s sink, name string, rows iter.Seq2[R, error]) (File, error) {
 		return s.write(ctx, name, func(out io.Writer) (n int64, err error) {
 			buffer := bufio.NewWriterSize(out, 256<<10)
 			enc := json.NewEncoder(buffer)
