@@ -178,11 +178,15 @@ func (a *app) exportStdout(ctx context.Context, c *catalog.Catalog, v catalog.Ve
 	}
 	defer os.RemoveAll(work)
 	first := true
-	for _, table := range []string{datasets.TableTrain, datasets.TableTest} {
+	tables, teachers := []string{datasets.TableTrain, datasets.TableTest}, m.TeacherRows()
+	if f.view == views.ViewPreference {
+		tables, teachers = []string{datasets.TablePairs}, m.PairTeachers()
+	}
+	for _, table := range tables {
 		for _, ref := range m.TableFiles(table) {
 			// Each file stands for the whole version when terms are checked, so
 			// that they are known before the first line.
-			ref.Teachers = m.TeacherRows()
+			ref.Teachers = teachers
 			one := *m
 			one.Files = []catalog.FileRef{ref}
 			warnings, err := a.copyRows(ctx, c, &one, filepath.Join(work, "part"), v, f)
@@ -196,6 +200,9 @@ func (a *app) exportStdout(ctx context.Context, c *catalog.Catalog, v catalog.Ve
 			}
 			first = false
 		}
+	}
+	if first && f.view == views.ViewPreference {
+		return fmt.Errorf("export %s: it has no preference pairs; its recipe has to ask for them: pairs: {}", v.Ref())
 	}
 	if first {
 		return fmt.Errorf("export %s: it has no train and no test rows; stillhouse show %s says why rows were rejected", v.Ref(), v.Ref())

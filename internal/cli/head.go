@@ -45,7 +45,7 @@ not match, and are counted on stderr.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.head(cmd.Context(), args[0], f) },
 	}
 	cmd.Flags().IntVarP(&f.number, "number", "n", 5, "most rows that are shown")
-	cmd.Flags().StringVar(&f.table, "table", datasets.TableTrain, "table: train, test, candidates, prompts, attempts or logprobs")
+	cmd.Flags().StringVar(&f.table, "table", datasets.TableTrain, "table: train, test, pairs, candidates, prompts, attempts or logprobs")
 	cmd.Flags().StringVar(&f.where, "where", "", "condition that the rows meet")
 	cmd.Flags().BoolVar(&f.full, "full", false, "texts in full, however long")
 	return cmd
@@ -82,6 +82,8 @@ func headOf(f headFlags) (look, error) {
 	switch f.table {
 	case datasets.TableTrain, datasets.TableTest:
 		return headTable(f, entryOfRow)
+	case datasets.TablePairs:
+		return headTable(f, entryOfPair)
 	case datasets.TableCandidates:
 		return headTable(f, entryOfCandidate)
 	case datasets.TablePrompts:
@@ -91,7 +93,7 @@ func headOf(f headFlags) (look, error) {
 	case datasets.TableLogprobs:
 		return headTable(f, entryOfLogprobs)
 	}
-	return nil, usage("--table %s: want train, test, candidates, prompts, attempts or logprobs", f.table)
+	return nil, usage("--table %s: want train, test, pairs, candidates, prompts, attempts or logprobs", f.table)
 }
 
 func headTable[T any](f headFlags, describe func(*T) entry) (look, error) {
@@ -281,7 +283,7 @@ func entryOfCandidate(c *datasets.Candidate) entry {
 	e := entry{
 		title: compact(c.Domain+" / "+c.Effort, "teacher "+c.Teacher, label("verdict ", c.Verdict), score(c.Score), tokens(c.CompletionTokens), state),
 		facts: [][2]string{
-			{"sample", c.SampleID}, {"rejected", strings.Join(c.RejectReasons, ", ")}, {"verdicts", strings.Join(verdicts, "; ")},
+			{"sample", c.SampleID}, {"rejected", strings.Join(c.RejectReasons, ", ")}, {"left out", text(c.Unselected)}, {"verdicts", strings.Join(verdicts, "; ")},
 			{"extracted", text(c.Extracted)}, {"gold", text(c.Gold)}, {"finish", text(c.FinishReason)},
 			{"flags", strings.Join(c.Flags, ", ")}, {"error", strings.TrimSpace(text(c.Error) + " " + text(c.ErrorText))},
 		},
@@ -306,7 +308,7 @@ func entryOfPrompt(p *datasets.PromptRow) entry {
 		title: compact(p.Domain+" / "+p.Effort, "split "+p.Split, status),
 		facts: [][2]string{
 			{"prompt", p.PromptID}, {"route", strings.Join(p.Route, ", ") + " (" + p.RouteReason + ")"}, {"gold", text(p.Gold)},
-			{"images", imagesFact(p.Images)}, {"source", p.Source}, {"copies", copies}, {"meta", text(p.Meta)},
+			{"passed", passedOf(p)}, {"agreed", agreedOn(p)}, {"images", imagesFact(p.Images)}, {"source", p.Source}, {"copies", copies}, {"meta", text(p.Meta)},
 		},
 		messages: p.Messages,
 	}

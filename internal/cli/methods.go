@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/stillhouse-data/stillhouse/datasets"
+	"github.com/stillhouse-data/stillhouse/datasets/catalog"
+)
+
+// methods says by what the rows were checked and chosen, and what the mixture
+// of a version left out.
+func (d *description) methods() {
+	for _, kind := range []string{catalog.MethodPromptFilter, catalog.MethodVerifier, catalog.MethodFilter, catalog.MethodPolicy, catalog.MethodPairs, catalog.MethodMix} {
+		var parts []string
+		for _, m := range d.manifest.Methods {
+			if m.Kind != kind {
+				continue
+			}
+			part := m.Name + " v" + m.Version
+			if options := string(m.Options); options != "" {
+				part += " " + clip(options, maxFact)
+			}
+			if m.When != "" {
+				part += " when " + clip(m.When, maxFact)
+			}
+			parts = append(parts, part)
+		}
+		name := map[string]string{catalog.MethodPromptFilter: "prompts by", catalog.MethodVerifier: "checked by", catalog.MethodFilter: "filtered by", catalog.MethodPolicy: "merged by", catalog.MethodPairs: "paired by", catalog.MethodMix: "mixed by"}[kind]
+		d.line(name, "%s", strings.Join(parts, "; "))
+	}
+	if d.report != nil && d.report.Mix != nil {
+		for _, line := range d.report.Mix.Lines() {
+			d.line("mixture", "%s", strings.TrimPrefix(line, "Mixture: "))
+		}
+	}
+}
+
+// entryOfPair shows the prompt with the better answer, then the worse one.
+func entryOfPair(p *datasets.Pair) entry {
+	margin := ""
+	if p.Margin != nil {
+		margin = fmt.Sprintf("margin %.3g", *p.Margin)
+	}
+	cross := ""
+	if p.CrossTeacher {
+		cross = "of two teachers"
+	}
+	side := func(teacher string, verdict *string, points *float64) string {
+		return strings.Join(compact(teacher, text(verdict), score(points)), "  ")
+	}
+	e := entry{
+		title: compact(p.Domain+" / "+p.Effort, margin, cross),
+		facts: [][2]string{
+			{"chosen", side(p.ChosenTeacher, p.ChosenVerdict, p.ChosenScore)},
+			{"rejected", side(p.RejectedTeacher, p.RejectedVerdict, p.RejectedScore)},
+			{"images", imagesFact(p.Images)},
+		},
+	}
+	e.messages = append(e.messages, p.Prompt...)
+	for _, m := range p.Chosen {
+		m.Role = "chosen " + m.Role
+		e.messages = append(e.messages, m)
+	}
+	for _, m := range p.Rejected {
+		m.Role = "rejected " + m.Role
+		e.messages = append(e.messages, m)
+	}
+	return e
+}
+
+// passedOf says how hard a task is.
+func passedOf(p *datasets.PromptRow) string {
+	if p.Judged == nil || p.Passed == nil {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d judged answers", *p.Passed, *p.Judged)
+}
+
+// agreedOn says what the teachers agreed on.
+func agreedOn(p *datasets.PromptRow) string {
+	if p.LabelVotes == nil || p.LabelShare == nil || p.LabelMargin == nil {
+		return ""
+	}
+	label := "nothing"
+	if p.Label != nil {
+		label = *p.Label
+	}
+	return fmt.Sprintf("%s: %.0f %% of %d votes, a lead of %d", label, 100**p.LabelShare, *p.LabelVotes, *p.LabelMargin)
+}
