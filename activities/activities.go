@@ -57,6 +57,8 @@ type Activities struct {
 	// Leases shares the limits of endpoints with other workers; nil: this worker
 	// has them for itself.
 	Leases Authority
+	// Sandbox runs the code of answers; nil: this worker runs none.
+	Sandbox Sandbox
 	// Trainers starts trainings; see handoff.go.
 	Trainers Trainers
 
@@ -100,10 +102,17 @@ func (a *Activities) RegisterPipeline(r Registry) {
 	}
 }
 
+// RegisterSandbox registers what runs the code of answers, on a worker of
+// [wire.QueueSandbox].
+func (a *Activities) RegisterSandbox(r Registry) {
+	r.RegisterActivityWithOptions(a.RefineShard, activity.RegisterOptions{Name: wire.ActivityRefine})
+}
+
 // RegisterTeacher registers asking, on a worker of a teacher's queue.
 func (a *Activities) RegisterTeacher(r Registry) {
 	r.RegisterActivityWithOptions(a.AskShard, activity.RegisterOptions{Name: wire.ActivityAskShard})
 	for name, f := range map[string]any{
+		wire.ActivityJudge:        a.JudgeShard,
 		wire.ActivityBatchPrepare: a.PrepareBatches,
 		wire.ActivityBatchSubmit:  a.SubmitBatch,
 		wire.ActivityBatchPoll:    a.PollBatches,

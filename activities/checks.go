@@ -2,6 +2,7 @@ package activities
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/stillhouse-data/stillhouse/datasets"
@@ -117,10 +118,24 @@ func (m *checkMaker) one(c *recipe.Check, path string) (*check, error) {
 		k.paid = p
 		return k, nil
 	}
-	v, err := verify.New(c.Verifier, c.Options)
+	v, err := verify.New(c.Verifier, optionsOf(c))
 	if err != nil {
 		return nil, m.r.ErrorAt(path, err.Error(), "")
 	}
 	k.verifier = v
 	return k, nil
+}
+
+// optionsOf are a verifier's options, with the keys that the recipe declares for
+// all of them and a verifier that runs code has as its own.
+func optionsOf(c *recipe.Check) map[string]any {
+	if c.Timeout == 0 || !verify.RunsCode(c.Verifier) {
+		return c.Options
+	}
+	options := maps.Clone(c.Options)
+	if options == nil {
+		options = map[string]any{}
+	}
+	options["timeout"] = c.Timeout
+	return options
 }

@@ -102,9 +102,16 @@ func (j *judging) visit(ctx context.Context, k *check) error {
 		return nil
 	}
 	if k.verifier != nil && j.c.Answer() != nil {
-		s.verdict = k.verifier.Verify(ctx, verify.Input{
+		in := verify.Input{
 			Content: j.c.Content(), Gold: j.task.Gold, Tests: j.task.Tests, Prompt: &j.task.Prompt, Meta: j.task.Meta,
-		})
+		}
+		if verify.RunsCode(k.verifier.Name()) {
+			var err error
+			if in.Runner, err = j.rt.runner.runner(ctx); err != nil {
+				return err
+			}
+		}
+		s.verdict = k.verifier.Verify(ctx, in)
 		s.given = true
 		return ctx.Err()
 	}

@@ -38,6 +38,10 @@ func (a *Activities) plan(ctx context.Context, ref wire.BuildRef, found *foundPr
 	if n := len(rt.recipe.Teachers); n > wire.MaxTeachers {
 		return nil, invalidRecipe("%d teachers: a build takes at most %d; split the recipe by domain", n, wire.MaxTeachers)
 	}
+	sandboxed, err := a.needSandbox(ctx, rt)
+	if err != nil {
+		return nil, err
+	}
 	if err := a.enter(ctx, ref); err != nil {
 		return nil, err
 	}
@@ -112,9 +116,10 @@ func (a *Activities) plan(ctx context.Context, ref wire.BuildRef, found *foundPr
 		return nil, err
 	}
 	out := &wire.PlanOutput{
-		Budget: limited,
-		Key:    key, Tasks: plan.Tasks, Prompts: plan.Prompts, Duplicates: plan.Duplicates,
+		Budget: limited, Sandbox: sandboxed,
+		Key: key, Tasks: plan.Tasks, Prompts: plan.Prompts, Duplicates: plan.Duplicates,
 		BadRows: plan.BadRows, Shards: len(plan.Shards), Dropped: plan.Filtered.Dropped(),
+		Judges: rt.judgePlans(),
 	}
 	for i := range rt.recipe.Teachers {
 		t := rt.teachers[rt.recipe.Teachers[i].ID]

@@ -43,6 +43,8 @@ type runtime struct {
 	paid       []*paidCheck // of them those that ask a teacher, depth first
 	pairJudge  *paidCheck   // who compares for the merge policy; nil: nobody
 
+	runner runnerOf // of the answers' code
+
 	mu    sync.Mutex
 	plans []*loadedPlan // of the builds that use it, newest last
 }
@@ -298,6 +300,7 @@ func (a *Activities) loadRuntime(ctx context.Context, ref wire.BuildRef) (*runti
 	rt, err := newRuntime(r, &files)
 	if err == nil {
 		rt.useKeys(a.keyring())
+		rt.runner = runnerOf{a}
 	}
 	return rt, err
 }

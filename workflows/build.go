@@ -256,7 +256,7 @@ func (b *build) refineReady(ctx workflow.Context) {
 			var counts wire.RefineCounts
 			err := b.judge(ctx, shard)
 			if err == nil {
-				err = workflow.ExecuteActivity(pipelineOptions(ctx), wire.ActivityRefine, wire.RefineInput{
+				err = workflow.ExecuteActivity(b.refineOptions(ctx), wire.ActivityRefine, wire.RefineInput{
 					BuildRef: b.in.BuildRef, PlanKey: b.plan.Key, Shard: shard, Started: b.started,
 				}).Get(ctx, &counts)
 			}
@@ -268,6 +268,15 @@ func (b *build) refineReady(ctx workflow.Context) {
 			b.refined.Add(counts)
 		})
 	}
+}
+
+// refineOptions send shards to workers with a sandbox where answers are run.
+func (b *build) refineOptions(ctx workflow.Context) workflow.Context {
+	ctx = pipelineOptions(ctx)
+	if b.plan.Sandbox {
+		ctx = workflow.WithTaskQueue(ctx, wire.QueueSandbox)
+	}
+	return ctx
 }
 
 func (b *build) allDone() bool {

@@ -44,6 +44,7 @@ watching: the build goes on, and so does its spending.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.build(cmd.Context(), args[0], f) },
 	}
+	a.addSandboxFlags(cmd)
 	cmd.Flags().BoolVar(&f.detach, "detach", false, "start the build and return; needs stillhouse serve or --temporal")
 	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "spend without asking first")
 	cmd.Flags().Var(&f.budget, "budget", "most that the build may spend, in US dollars; instead of the recipe's ask.budget.usd")

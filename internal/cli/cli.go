@@ -58,6 +58,7 @@ type app struct {
 	homeDir, store, temporal string
 	namespace                string
 	json, quiet, verbose     bool
+	sandbox                  sandboxFlags
 
 	// interrupted is closed at the first Ctrl-C.
 	interrupted chan struct{}

@@ -25,6 +25,7 @@ leaves the machine and nothing is spent: their prices are made up.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), keep) },
 	}
+	a.addSandboxFlags(cmd)
 	cmd.Flags().BoolVar(&keep, "keep", false, "keep the services up afterwards, until Ctrl-C")
 	return cmd
 }

@@ -39,6 +39,7 @@ func previewCommand(a *app) *cobra.Command {
 		},
 	}
 	cmd.Flags().IntVarP(&n, "tasks", "n", 5, "tasks to take")
+	a.addSandboxFlags(cmd)
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "spend without asking first")
 	return cmd
 }

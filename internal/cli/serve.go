@@ -11,13 +11,15 @@ import (
 func init() { register(serveCommand, workerCommand, envCommand) }
 
 func serveCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Keep the embedded services up in the foreground",
 		Long:  "Serve runs the embedded Temporal server, its web page, the store and the\nworkers until Ctrl-C. Other commands on the same home attach to it, builds can\nbe detached, and schedules run.",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context()) },
 	}
+	a.addSandboxFlags(cmd)
+	return cmd
 }
 
 func (a *app) serve(ctx context.Context) error {
@@ -44,19 +46,27 @@ func (a *app) serve(ctx context.Context) error {
 }
 
 func workerCommand(a *app) *cobra.Command {
-	var only string
+	var only, role string
 	cmd := &cobra.Command{
 		Use:   "worker",
 		Short: "Work for a Temporal cluster",
-		Long:  "Worker serves the builds of a Temporal cluster (--temporal, --store). It serves\nall teachers, or with --teachers only those: a teacher inside a private network\nis served by workers that run there and hold its key.",
+		Long:  "Worker serves the builds of a Temporal cluster (--temporal, --store). It serves\nall teachers, or with --teachers only those: a teacher inside a private network\nis served by workers that run there and hold its key.\n\nWith --role sandbox it only runs the code of answers (verifier code): such a\nworker needs a sandbox, the store and Temporal, but no key and no teacher.",
 		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return a.work(cmd.Context(), only) },
+		RunE:  func(cmd *cobra.Command, _ []string) error { return a.work(cmd.Context(), role, only) },
 	}
+	a.addSandboxFlags(cmd)
+	cmd.Flags().StringVar(&role, "role", roleAll, "what to serve: all, or sandbox for running the code of answers alone")
 	cmd.Flags().StringVar(&only, "teachers", "", "ids of the teachers to serve, separated by commas (default: all)")
 	return cmd
 }
 
-func (a *app) work(ctx context.Context, only string) error {
+func (a *app) work(ctx context.Context, role, only string) error {
+	switch {
+	case role != roleAll && role != roleSandbox:
+		return usage("--role %s: want all or sandbox", role)
+	case role == roleSandbox && only != "":
+		return usage("--role sandbox serves no teacher; leave out --teachers")
+	}
 	if !a.remoteTemporal() {
 		return usage("worker needs a Temporal server: --temporal HOST:PORT; for the embedded one run: stillhouse serve")
 	}
@@ -79,7 +89,7 @@ func (a *app) work(ctx context.Context, only string) error {
 			ids = append(ids, strings.TrimSpace(id))
 		}
 	}
-	if s.workers, err = startWorkers(ctx, s, ids); err != nil {
+	if s.workers, err = startWorkers(ctx, s, role, ids); err != nil {
 		return err
 	}
 	a.say("working for %s on %s; Ctrl-C drains and ends", s.namespace(), s.bucket)

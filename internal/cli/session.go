@@ -210,7 +210,7 @@ func (s *session) start(ctx context.Context) error {
 	if err := releaseLost(ctx, s.temporal, e.Namespace); err != nil {
 		return fmt.Errorf("take over what an earlier process left: %w", err)
 	}
-	if s.workers, err = startWorkers(ctx, s, nil); err != nil {
+	if s.workers, err = startWorkers(ctx, s, roleAll, nil); err != nil {
 		return startError(s.home, err)
 	}
 	return s.home.WriteEndpoints(&e)

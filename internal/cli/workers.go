@@ -32,17 +32,27 @@ const (
 	queueIdle = time.Minute
 )
 
+// Roles of a worker.
+const (
+	roleAll     = "all"
+	roleSandbox = "sandbox"
+)
+
 // workers serve the pipeline and the teachers' queues in this process.
 type workers struct {
 	session    *session
 	activities *activities.Activities
 	answers    *answers.Store
 	wallets    *wallet.Wallets
+	sandbox    *sandboxBox
 	only       map[string]bool // ids of the teachers that are served; nil: all
 	log        *slog.Logger
 
-	stopping  chan struct{}
-	pipeline  worker.Worker
+	stopping chan struct{}
+	pipeline worker.Worker // nil in a worker that has another role
+	// sandboxWorker refines on the sandboxes' queue; nil: this process does not.
+	sandboxWorker worker.Worker
+
 	mu        sync.Mutex
 	queues    map[string]*teacherQueue
 	closed    bool
@@ -56,8 +66,9 @@ type teacherQueue struct {
 }
 
 // startWorkers opens the answer store of this home and begins to work. only
-// names the teachers to serve; nil serves all.
-func startWorkers(ctx context.Context, s *session, only []string) (*workers, error) {
+// names the teachers to serve; nil serves all. role is what else is served: all,
+// or the sandboxes' queue alone.
+func startWorkers(ctx context.Context, s *session, role string, only []string) (*workers, error) {
 	w := &workers{session: s, log: s.app.log(), stopping: make(chan struct{}), queues: map[string]*teacherQueue{}}
 	if only != nil {
 		w.only = map[string]bool{}
@@ -79,17 +90,28 @@ func startWorkers(ctx context.Context, s *session, only []string) (*workers, err
 		Dir: s.home.Path("worker", "budget"), Worker: store.Worker(), Log: w.log,
 		Authority: &activities.BudgetAuthority{Client: s.temporal},
 	}
+	w.sandbox = &sandboxBox{app: s.app, remote: s.remote}
 	w.activities = &activities.Activities{
-		Wallets: w.wallets,
-		Bucket:  s.bucket, Answers: store, Catalog: catalog.Open(s.bucket), TempDir: temp, Log: w.log,
+		Wallets: w.wallets, Sandbox: w.sandbox,
+		Bucket: s.bucket, Answers: store, Catalog: catalog.Open(s.bucket), TempDir: temp, Log: w.log,
 		Lookup: s.app.lookup, Keys: s.app.keyring(s.remote), Remote: s.app.listRemote, Serve: w.serve, Stopping: w.stopping, Drain: drainLimit,
 		Trainers: s.trainers(), Leases: activities.TemporalAuthority{Client: s.temporal},
+	}
+	if role == roleSandbox {
+		if _, err := w.sandbox.Here(ctx); err != nil {
+			return nil, errors.Join(usage("--role sandbox: %v", err), store.Close(ctx))
+		}
+		w.stopWatch = func() {}
+		return w, w.startSandbox()
 	}
 	w.pipeline = worker.New(s.temporal, wire.QueuePipeline, w.options(8))
 	workflows.Register(w.pipeline)
 	w.activities.RegisterPipeline(w.pipeline)
 	if err := w.pipeline.Start(); err != nil {
 		return nil, fmt.Errorf("start the pipeline's worker: %w", err)
+	}
+	if err := w.serveSandbox(ctx); err != nil {
+		return nil, err
 	}
 	watch, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	w.stopWatch = cancel
@@ -166,12 +188,13 @@ func (w *workers) watchQueues(ctx context.Context) {
 	}
 }
 
-// checkQueues opens the queues of all running streams.
+// checkQueues opens the queues of all running streams, and of the judges of all
+// running builds.
 func (w *workers) checkQueues(ctx context.Context) error {
 	var token []byte
 	for {
 		page, err := w.session.temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
-			Query:         fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", wire.WorkflowTeacherStream),
+			Query:         fmt.Sprintf("(WorkflowType = '%s' OR WorkflowType = '%s') AND ExecutionStatus = 'Running'", wire.WorkflowTeacherStream, wire.WorkflowBuild),
 			PageSize:      500,
 			NextPageToken: token,
 		})
@@ -183,6 +206,13 @@ func (w *workers) checkQueues(ctx context.Context) error {
 			payload := e.GetMemo().GetFields()[wire.MemoQueue]
 			if payload != nil && converter.GetDefaultDataConverter().FromPayload(payload, &queue) == nil {
 				w.serve(queue)
+			}
+			var queues []string
+			payload = e.GetMemo().GetFields()[wire.MemoQueues]
+			if payload != nil && converter.GetDefaultDataConverter().FromPayload(payload, &queues) == nil {
+				for _, queue := range queues {
+					w.serve(queue)
+				}
 			}
 		}
 		if token = page.NextPageToken; len(token) == 0 {
@@ -214,7 +244,12 @@ func (w *workers) stop(ctx context.Context) {
 	w.watch.Wait()
 	w.mu.Lock()
 	w.closed = true
-	all := []worker.Worker{w.pipeline}
+	var all []worker.Worker
+	for _, one := range []worker.Worker{w.pipeline, w.sandboxWorker} {
+		if one != nil {
+			all = append(all, one)
+		}
+	}
 	for _, q := range w.queues {
 		all = append(all, q.worker)
 	}
@@ -224,6 +259,7 @@ func (w *workers) stop(ctx context.Context) {
 		wg.Go(one.Stop)
 	}
 	wg.Wait()
+	w.sandbox.close()
 	w.activities.Close()
 	w.closeWallets(ctx)
 	if err := w.answers.Close(ctx); err != nil {

@@ -14,7 +14,6 @@ var notYet = []struct {
 	path, value, instead string
 }{
 	{"ask.route.rules", "", "write route: domain and give the teachers serves"},
-	{"check[].verifier", "code", "use regex, json_schema or exact, or check code outside"},
 	{"filter[]", "control_tokens", "remove it; finish is the one filter"},
 	{"filter[]", "expr", "remove it; finish is the one filter"},
 	{"filter[]", "identity", "remove it; finish is the one filter"},

@@ -25,6 +25,10 @@ const MaxTeachers = 40
 // QueuePipeline is the task queue of everything but asking.
 const QueuePipeline = "pipeline"
 
+// QueueSandbox is the task queue of refining where answers are run: its workers
+// have a sandbox, and need neither keys nor a way to the teachers.
+const QueueSandbox = "sandbox"
+
 // Names of workflows.
 const (
 	WorkflowBuild         = "Build"
@@ -180,6 +184,8 @@ type PlanOutput struct {
 	// Filter says what is to be done before the prompts can be planned; everything
 	// else but Prompts is empty then.
 	Filter *FilterPlan `json:"filter,omitempty"`
+	// Sandbox tells that shards are refined by workers of QueueSandbox.
+	Sandbox bool `json:"sandbox,omitempty"`
 	// Dropped counts the tasks that the filters of prompts left out.
 	Dropped int64 `json:"dropped,omitempty"`
 }
