@@ -1,10 +1,10 @@
-// Package dedup finds texts that say the same: exactly ([Key], [Exact]), or
-// nearly ([Near], or its stages [PartWriter], [Pairs] and [Verify], which many
+// Package dedup finds texts that say the same: exactly ([PromptKey], [Exact]),
+// or nearly ([Near], or its stages [PartWriter], [Pairs] and [Verify], which many
 // workers can share). Memory does not grow with the number of texts: what
 // grows is on disk.
 //
 // What is compared: across tasks the prompt and nothing else, before anybody
-// is asked; inside a task the answers ([AnswerKey], [AnswerClusters]).
+// is asked; inside a task the answers ([AnswerKey], [AnswerComparer]).
 //
 // Two texts are exact duplicates where they are equal in Unicode NFC with white
 // space collapsed. In maths and code case and punctuation count; elsewhere case

@@ -38,6 +38,8 @@ type extractor struct {
 	style   Style
 	tokens  []uint64
 	valued  uint64
+	sorted  []uint64
+	counts  []int32
 	f       features
 }
 
@@ -63,12 +65,23 @@ func (x *extractor) features(d *Document) *features {
 	}
 	if x.values {
 		x.quotations(text)
-		x.f.names, x.f.words = distinct(x.f.names), distinct(x.f.words)
+	}
+	x.shingles()
+	if x.values {
+		slices.Sort(x.f.names)
+		x.f.names = slices.Compact(x.f.names)
+		x.tokens = x.distinct(x.tokens)
+		for _, h := range x.tokens {
+			x.f.words = append(x.f.words, word(h))
+		}
 	}
 	x.f.fixed = mix(x.valued^0x51_7c_c1_b7_27_22_0a_95, d.Context)
-	x.shingles()
 	return &x.f
 }
+
+// word is what is kept of a token's hash: the first half, so that sorted hashes
+// give sorted words.
+func word(h uint64) uint32 { return uint32(h >> 32) }
 
 // add takes the next token of the text.
 func (x *extractor) add(t *token) {
@@ -77,16 +90,15 @@ func (x *extractor) add(t *token) {
 	if !x.values {
 		return
 	}
-	x.f.words = append(x.f.words, uint32(h))
 	switch {
 	case t.kinds&(digit|symbol) != 0:
 		if v := bare(t.form); worth(t, v) {
 			x.value(hash(v))
 		}
-	case t.camel, len(t.form) < 12 && decisive[string(t.form)], x.style == Verbatim && letter(t):
+	case t.camel, decisive.has(h), x.style == Verbatim && letter(t):
 		x.value(h)
 	case t.kinds&upper != 0 && !t.first && !pronoun(t.form):
-		x.f.names = append(x.f.names, uint32(h))
+		x.f.names = append(x.f.names, word(h))
 	}
 }
 
@@ -134,77 +146,106 @@ func worth(t *token, v []byte) bool {
 
 // letter tells a word of one letter that is a name in maths and code.
 func letter(t *token) bool {
-	return len(t.form) == 1 && t.form[0] != 'a' && t.form[0] != 'i'
+	return len(t.form) == 1 && t.form[0] != 'a' && t.form[0] != 'i' && !t.tail
 }
 
 func pronoun(form []byte) bool { return len(form) == 1 && form[0] == 'i' }
 
 // decisive are words that turn or count what a sentence says. "one" is not
 // among them: it is a pronoun more often than a number.
-var decisive = func() map[string]bool {
-	m := map[string]bool{}
+var decisive = func() (set hashSet) {
 	for _, w := range strings.Fields(`
 		not no never without cannot nor neither except unless
-		isn aren wasn weren don doesn didn won wouldn can couldn shouldn hasn haven hadn mustn
+		isn aren wasn weren don doesn didn won wouldn couldn shouldn hasn haven hadn mustn
 		zero two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
 		seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety
 		hundred thousand million billion trillion dozen half twice double triple thrice quarter third
 		true false null none
-		不 没 没有 未 非 零 〇 二 三 四 五 六 七 八 九 十 百 千 万 亿 两`) {
-		m[w] = true
+		不 没 未 非 零 〇 二 三 四 五 六 七 八 九 十 百 千 万 亿 两`) {
+		set.add(hashString(w))
 	}
-	// The stem of can't is also a word of its own.
-	delete(m, "can")
-	return m
+	return set
 }()
+
+// A hashSet is a small set of hashes, at most half full.
+type hashSet [512]uint64
+
+func (s *hashSet) add(h uint64) {
+	i := h % uint64(len(s))
+	for s[i] != 0 && s[i] != h {
+		i = (i + 1) % uint64(len(s))
+	}
+	s[i] = h
+}
+
+func (s *hashSet) has(h uint64) bool {
+	for i := h % uint64(len(s)); s[i] != 0; i = (i + 1) % uint64(len(s)) {
+		if s[i] == h {
+			return true
+		}
+	}
+	return false
+}
 
 const (
 	longestQuotation = 80   // bytes of a quotation that is a value; longer ones are text
 	farthestQuote    = 4096 // bytes in which the closing mark is looked for
 )
 
+// quoteMarks are the marks that open a quotation and those that close it.
+var quoteMarks = [...][2]string{{`"`, `"`}, {"`", "`"}, {"'", "'"}, {"“", "”"}, {"「", "」"}, {"«", "»"}}
+
+// opening tells which quotation begins at text[i], or -1.
+func opening(text string, i int) int {
+	switch text[i] {
+	case '"':
+		return 0
+	case '`':
+		return 1
+	case '\'':
+		if i == 0 || strings.IndexByte(" \t\n([{,:=", text[i-1]) >= 0 {
+			return 2
+		}
+	case 0xe2, 0xe3, 0xc2:
+		for m := 3; m < len(quoteMarks); m++ {
+			if strings.HasPrefix(text[i:], quoteMarks[m][0]) {
+				return m
+			}
+		}
+	}
+	return -1
+}
+
 // quotations makes values of short texts between quotation marks or backticks:
 // the arguments of a call, the strings of a JSON text, the word that is asked
 // about.
 func (x *extractor) quotations(text string) {
+	var absent [len(quoteMarks)]int // before where there is no closing mark
 	for i := 0; i < len(text); {
-		closing := ""
-		n := 1
-		switch text[i] {
-		case '"':
-			closing = `"`
-		case '`':
-			closing = "`"
-		case '\'':
-			if i == 0 || strings.IndexByte(" \t\n([{,:=", text[i-1]) >= 0 {
-				closing = "'"
-			}
-		case 0xe2:
-			if strings.HasPrefix(text[i:], "“") {
-				closing, n = "”", len("“")
-			}
-		case 0xe3:
-			if strings.HasPrefix(text[i:], "「") {
-				closing, n = "」", len("「")
-			}
-		case 0xc2:
-			if strings.HasPrefix(text[i:], "«") {
-				closing, n = "»", len("«")
-			}
-		}
-		i++
-		if closing == "" {
+		m := opening(text, i)
+		if m < 0 {
+			i++
 			continue
 		}
-		i += n - 1
-		length := strings.Index(text[i:min(len(text), i+farthestQuote)], closing)
-		if length < 0 || closing == "'" && !closes(text, i, length) {
+		i += len(quoteMarks[m][0])
+		closing := quoteMarks[m][1]
+		from, to := max(i, absent[m]), min(len(text), i+farthestQuote)
+		if from >= to {
 			continue
 		}
-		if length > 0 && length <= longestQuotation {
-			x.value(hashString(strings.Trim(text[i:i+length], " .,;:!?")))
+		end := strings.Index(text[from:to], closing)
+		if end < 0 {
+			absent[m] = max(from, to-len(closing)+1)
+			continue
 		}
-		i += length + len(closing)
+		end += from
+		if m == 2 && !closes(text, i, end-i) {
+			continue
+		}
+		if end > i && end-i <= longestQuotation {
+			x.value(hashString(strings.Trim(text[i:end], " .,;:!?")))
+		}
+		i = end + len(closing)
 	}
 }
 
@@ -230,12 +271,45 @@ func (x *extractor) shingles() {
 		}
 		out = append(out, h)
 	}
-	x.f.shingles = distinct(out)
+	x.f.shingles = x.distinct(out)
 }
 
-func distinct[T uint32 | uint64](s []T) []T {
-	slices.Sort(s)
-	return slices.Compact(s)
+// distinct sorts hashes and drops repeated ones, within s.
+func (x *extractor) distinct(s []uint64) []uint64 {
+	if len(s) < 128 {
+		slices.Sort(s)
+		return slices.Compact(s)
+	}
+	// Hashes are spread evenly, so a bucket for each of the first bits holds a
+	// few of them.
+	shift := 64 - min(bits.Len(uint(len(s)))-2, 16)
+	buckets := 1 << (64 - shift)
+	if cap(x.counts) < buckets {
+		x.counts = make([]int32, buckets)
+	}
+	counts := x.counts[:buckets]
+	clear(counts)
+	for _, h := range s {
+		counts[h>>shift]++
+	}
+	at := int32(0)
+	for i, n := range counts {
+		counts[i] = at
+		at += n
+	}
+	x.sorted = slices.Grow(x.sorted[:0], len(s))[:len(s)]
+	for _, h := range s {
+		x.sorted[counts[h>>shift]] = h
+		counts[h>>shift]++
+	}
+	out, start := s[:0], int32(0)
+	for _, end := range counts {
+		bucket := x.sorted[start:end]
+		start = end
+		slices.Sort(bucket)
+		out = append(out, slices.Compact(bucket)...)
+	}
+	return out
 }
 
 // mix folds a 128-bit product, as wyhash does.

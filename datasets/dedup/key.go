@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"strings"
 
-	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/internal/chat"
 )
 
@@ -24,60 +23,67 @@ type Key [16]byte
 // String is the key in hex, 32 characters.
 func (k Key) String() string { return hex.EncodeToString(k[:]) }
 
-// PromptKey is the same for prompts of a domain that are exact duplicates:
-// their messages, system text, tools and images say the same. The ids of tool
-// calls are not part of it.
+// PromptKey is the same for prompts that are exact duplicates: their domains
+// are of one style, their system text, tools and images are the same, and their
+// turns say the same. The ids of tool calls are no part of it.
 func PromptKey(domain string, p *chat.Prompt) Key {
-	style := StyleOf(domain)
-	b := appendField(nil, appendNormal(nil, style, p.System))
-	b = appendContext(b, p)
+	style, context := StyleOf(domain), contextOf(p)
+	b := append([]byte{byte(style)}, context[:]...)
+	return keyOf(appendNormal(b, style, promptText(p)))
+}
+
+// PromptDocument is a prompt for the search for near-duplicates. Its text is
+// what its turns say. System text, tools, images and who speaks when must be
+// equal: they are long, many prompts share them, and they decide what a prompt
+// asks for.
+func PromptDocument(order uint64, domain string, p *chat.Prompt) Document {
+	context := contextOf(p)
+	return Document{Order: order, Text: promptText(p), Context: binary.LittleEndian.Uint64(context[:]), Style: StyleOf(domain)}
+}
+
+// promptText is what the turns of a prompt say, with their calls of tools.
+func promptText(p *chat.Prompt) string {
+	if len(p.Messages) == 1 && len(p.Messages[0].ToolCalls) == 0 && p.Messages[0].Content != nil {
+		return *p.Messages[0].Content
+	}
+	var text strings.Builder
 	for i := range p.Messages {
-		b = appendMessage(b, style, &p.Messages[i])
+		m := &p.Messages[i]
+		if m.Content != nil {
+			text.WriteString(*m.Content)
+			text.WriteByte('\n')
+		}
+		for j := range m.ToolCalls {
+			text.WriteString(m.ToolCalls[j].Name)
+			text.WriteByte(' ')
+			text.WriteString(m.ToolCalls[j].Arguments)
+			text.WriteByte('\n')
+		}
+	}
+	return text.String()
+}
+
+// contextOf is a key of all that a prompt has beside what its turns say.
+func contextOf(p *chat.Prompt) Key {
+	b := appendField(nil, appendNormal(nil, Verbatim, p.System))
+	b = appendField(b, canonical(p.Tools))
+	b = binary.AppendUvarint(b, uint64(len(p.Images)))
+	for i := range p.Images {
+		b = appendField(b, []byte(p.Images[i].Digest))
+	}
+	for i := range p.Messages {
+		b = appendField(b, []byte(p.Messages[i].Role))
 	}
 	return keyOf(b)
 }
 
-// PromptDocument is a prompt for the search for near-duplicates. Its text is
-// what the messages say; system text, tools and images must be equal, because
-// they are long, shared by many prompts, and decide what a prompt asks for.
-func PromptDocument(order uint64, domain string, p *chat.Prompt) Document {
-	style := StyleOf(domain)
-	context := keyOf(appendContext(appendField(nil, appendNormal(nil, style, p.System)), p))
-	var text strings.Builder
-	for i := range p.Messages {
-		writeMessage(&text, &p.Messages[i])
+// canonical is a JSON text in the form of RFC 8785; what is not JSON stays.
+func canonical(text string) []byte {
+	b := []byte(text)
+	if c, err := chat.Canonical(b); err == nil {
+		return c
 	}
-	return Document{Order: order, Text: text.String(), Context: binary.LittleEndian.Uint64(context[:]), Style: style}
-}
-
-// AnswerKey is the same for answers to one task that are exact duplicates:
-// text, reasoning and tool calls say the same. Case and punctuation count,
-// whatever the domain: an answer is short of nothing that it could be told by.
-// An ask that failed equals no other.
-func AnswerKey(c *datasets.Candidate) Key {
-	m := c.Answer()
-	if m == nil {
-		return keyOf(appendField([]byte("none"), []byte(c.SampleID)))
-	}
-	return keyOf(appendMessage(nil, Verbatim, m))
-}
-
-// AnswerDocument is an answer for the search for near-duplicates among the
-// answers to one task. Tool calls must be equal.
-func AnswerDocument(order uint64, c *datasets.Candidate) Document {
-	m := c.Answer()
-	if m == nil {
-		return Document{Order: order}
-	}
-	var text strings.Builder
-	for _, part := range []*string{m.ReasoningContent, m.Content} {
-		if part != nil {
-			text.WriteString(*part)
-			text.WriteByte('\n')
-		}
-	}
-	calls := keyOf(appendCalls(nil, m))
-	return Document{Order: order, Text: text.String(), Context: binary.LittleEndian.Uint64(calls[:]), Style: StyleOf(c.Domain)}
+	return b
 }
 
 func keyOf(b []byte) Key {
@@ -88,58 +94,4 @@ func keyOf(b []byte) Key {
 // appendField adds a text so that where it ends can be told.
 func appendField(dst, text []byte) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
-}
-
-// appendContext adds what a prompt has beside its messages.
-func appendContext(dst []byte, p *chat.Prompt) []byte {
-	tools := []byte(p.Tools)
-	if canonical, err := chat.Canonical(tools); err == nil {
-		tools = canonical
-	}
-	dst = appendField(dst, tools)
-	dst = binary.AppendUvarint(dst, uint64(len(p.Images)))
-	for i := range p.Images {
-		dst = appendField(dst, []byte(p.Images[i].Digest))
-	}
-	return dst
-}
-
-func appendMessage(dst []byte, style Style, m *chat.Message) []byte {
-	dst = appendField(dst, []byte(m.Role))
-	for _, part := range []*string{m.Content, m.ReasoningContent} {
-		text := ""
-		if part != nil {
-			text = *part
-		}
-		dst = appendField(dst, appendNormal(nil, style, text))
-	}
-	return appendCalls(dst, m)
-}
-
-// appendCalls adds the calls of tools: names, and arguments as canonical JSON.
-func appendCalls(dst []byte, m *chat.Message) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(m.ToolCalls)))
-	for i := range m.ToolCalls {
-		call := &m.ToolCalls[i]
-		arguments := []byte(call.Arguments)
-		if canonical, err := chat.Canonical(arguments); err == nil {
-			arguments = canonical
-		}
-		dst = appendField(appendField(dst, []byte(call.Name)), arguments)
-	}
-	return dst
-}
-
-// writeMessage writes what is said in a message, with its calls of tools.
-func writeMessage(w *strings.Builder, m *chat.Message) {
-	if m.Content != nil {
-		w.WriteString(*m.Content)
-		w.WriteByte('\n')
-	}
-	for i := range m.ToolCalls {
-		w.WriteString(m.ToolCalls[i].Name)
-		w.WriteByte(' ')
-		w.WriteString(m.ToolCalls[i].Arguments)
-		w.WriteByte('\n')
-	}
 }

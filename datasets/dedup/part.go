@@ -25,8 +25,8 @@ const (
 	headerBytes = 8 + 4*4
 	tailBytes   = 8 + 8 + 4 + 8
 
-	chunkDocuments = 4096    // most documents of a chunk
-	chunkBytes     = 8 << 20 // of features, from which on a chunk is full
+	chunkDocuments = 1 << 14  // most documents of a chunk
+	chunkBytes     = 16 << 20 // of features, from which on a chunk is full
 	flagAnyValues  = 1
 )
 
@@ -286,11 +286,11 @@ func (p *Part) column(c *chunk, i int, dst []uint64, scratch []byte) ([]uint64, 
 type place uint64
 
 func placeOf(part, chunk, row int) place {
-	return place(uint64(part)<<44 | uint64(chunk)<<12 | uint64(row))
+	return place(uint64(part)<<44 | uint64(chunk)<<14 | uint64(row))
 }
 
 func (p place) split() (part, chunk, row int) {
-	return int(p >> 44), int(p >> 12 & math.MaxUint32), int(p & (chunkDocuments - 1))
+	return int(p >> 44), int(p >> 14 & (1<<30 - 1)), int(p & (chunkDocuments - 1))
 }
 
 const maxFeatures = 1 << 30 // bytes of the features of one document

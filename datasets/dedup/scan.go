@@ -12,6 +12,7 @@ type token struct {
 	kinds kind   // of its characters, or-ed
 	camel bool   // a capital after a small letter, as in getWeather
 	first bool   // of a sentence, so that its capital says nothing
+	tail  bool   // after an apostrophe: the s of it's
 }
 
 // A scanner reads texts token by token. The zero value is ready; it may be used
@@ -119,13 +120,13 @@ func (s *scanner) letters(chunk string, emit func(*token)) {
 	for i := 0; i < len(chunk); {
 		c := chunk[i]
 		if ascii[c] == punct {
-			if c == '.' || c == '!' || c == '?' || c == ':' {
+			if c == '.' || c == '!' || c == '?' {
 				s.first = true
 			}
 			i++
 			continue
 		}
-		form, kinds, camel := s.form[:0], kind(0), false
+		form, kinds, camel, tail := s.form[:0], kind(0), false, i > 0 && chunk[i-1] == '\''
 		for ; i < len(chunk); i++ {
 			k := ascii[chunk[i]]
 			if k == punct {
@@ -136,7 +137,7 @@ func (s *scanner) letters(chunk string, emit func(*token)) {
 			form = append(form, chunk[i]|0x20) // every byte is a letter
 		}
 		s.form = form
-		s.token = token{form: form, kinds: kinds, camel: camel, first: s.first}
+		s.token = token{form: form, kinds: kinds, camel: camel, first: s.first, tail: tail}
 		s.first = false
 		emit(&s.token)
 	}
@@ -167,9 +168,10 @@ func (s *scanner) anything(chunk string, emit func(*token)) {
 		switch k := s.kinds[i]; {
 		case k == punct && !near(i-1) && !near(i+1):
 			flush()
-			if r == '.' || r == '!' || r == '?' || r == ':' || r == '。' || r == '！' || r == '？' {
+			if r == '.' || r == '!' || r == '?' || r == '。' || r == '！' || r == '？' {
 				s.first, t.first = true, true
 			}
+			t.tail = r == '\'' || r == '’'
 		case s.split && (k == wide || marks(t, r)):
 			if !marks(t, r) {
 				flush()
