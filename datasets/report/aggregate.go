@@ -36,6 +36,7 @@ type Aggregator struct {
 	grid         grid
 	gridTeachers map[string]int // numbers of the grid
 	jury         jury
+	manners      map[string]*manner // by teacher
 }
 
 type cellKey struct{ teacher, domain, effort string }
@@ -56,9 +57,22 @@ func (a *Aggregator) Add(c *datasets.Candidate) {
 	}
 	a.cell(cellKey{c.Teacher, c.Domain, c.Effort}).add(c)
 	a.requestsOf(c.Teacher).answer(c)
+	a.mannerOf(c.Teacher).add(c)
 	if firstHand(c) {
 		a.grid.add(c, a.number(c.Teacher))
 	}
+}
+
+func (a *Aggregator) mannerOf(teacher string) *manner {
+	m := a.manners[teacher]
+	if m == nil {
+		if a.manners == nil {
+			a.manners = map[string]*manner{}
+		}
+		m = &manner{}
+		a.manners[strings.Clone(teacher)] = m
+	}
+	return m
 }
 
 // number is the grid's number of a teacher.
@@ -113,6 +127,7 @@ func (a *Aggregator) Report() *Report {
 			Teacher: info.ID, Model: info.Model, Priced: info.Priced, PriceNote: info.PriceNote,
 			Figures:  totals[i].figures(info.Priced),
 			Requests: a.requestsOf(info.ID).figures(),
+			Style:    a.mannerOf(info.ID).style(),
 		}
 	}
 	r.Drift = a.drift
@@ -162,6 +177,7 @@ func (a *Aggregator) notes(r *Report) []string {
 			notes = append(notes, fmt.Sprintf("%s sent no usage for %d answers; their tokens and costs are estimates.", clean(t.Teacher), t.EstimatedUsage))
 		}
 		notes = append(notes, requestNotes(&t)...)
+		notes = append(notes, styleNotes(&t)...)
 	}
 	if a.samples {
 		notes = append(notes, "Some tasks have several samples of one teacher. pass_of_judged and pass_of_all count samples, and their intervals treat them as independent and are too narrow; the rates of the comparison are means over tasks, and their intervals are not.")

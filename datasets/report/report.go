@@ -43,6 +43,7 @@ type Teacher struct {
 	PriceNote string `json:"price_note" jsonschema:"description=source and date of the prices"`
 	Figures
 	Requests
+	Style *Style `json:"style,omitempty" jsonschema:"description=how it answers; absent where it gave no text"`
 }
 
 // A Cell is a teacher's figures in one domain at one effort.

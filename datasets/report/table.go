@@ -27,7 +27,7 @@ func (r *Report) Table(w io.Writer, width int) error {
 		return err
 	}
 	if len(r.Cells) <= len(r.Teachers) {
-		return errors.Join(r.comparisonLines(w, width), r.driftLines(w, width))
+		return errors.Join(r.alarmLines(w, width), r.comparisonLines(w, width), r.driftLines(w, width))
 	}
 	if _, err := io.WriteString(w, "\n"); err != nil {
 		return err
@@ -39,7 +39,7 @@ func (r *Report) Table(w io.Writer, width int) error {
 	if err := writeTable(w, rows, 3, []int{13, 12, 11, 7, 4, 14, 10, 9, 6}, width); err != nil {
 		return err
 	}
-	return errors.Join(r.comparisonLines(w, width), r.driftLines(w, width))
+	return errors.Join(r.alarmLines(w, width), r.comparisonLines(w, width), r.driftLines(w, width))
 }
 
 // cellsOf is the figures as the table's columns after the teacher.

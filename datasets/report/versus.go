@@ -10,6 +10,18 @@ import (
 // shownPairs bounds the pairs that a terminal shows.
 const shownPairs = 45
 
+// alarmLines writes what no reader should miss.
+func (r *Report) alarmLines(w io.Writer, width int) error {
+	var b strings.Builder
+	for i := range r.Teachers {
+		for _, note := range styleNotes(&r.Teachers[i]) {
+			b.WriteString("\n" + wrapped(note, width) + "\n")
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
 // comparisonLines writes, for a terminal, the pairs over all tasks, where one
 // teacher leads in a domain, and what the teachers solve between them.
 func (r *Report) comparisonLines(w io.Writer, width int) error {
@@ -34,11 +46,11 @@ func (r *Report) comparisonLines(w io.Writer, width int) error {
 	for i := range r.Comparison.Scopes[1:] {
 		one := &r.Comparison.Scopes[i+1]
 		if line := one.leads(); line != "" {
-			b.WriteString(wrapped(line, width))
+			b.WriteString(wrapped(line, width) + "\n")
 		}
 	}
 	if line := s.Together.Line(); line != "" {
-		b.WriteString("\n" + wrapped(line, width))
+		b.WriteString("\n" + wrapped(line, width) + "\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
