@@ -7,8 +7,8 @@
 //
 // No filter depends on what another one did: a build runs all of them, in any
 // order, and a candidate carries every reason that it was given. A filter that
-// looks at the verdict, or that changes what it keeps, says so (see [Late] and
-// [Changer]), because it must run after the verifiers.
+// looks at the verdict says so by a method UsesVerdict, because it must run
+// after the verifiers, and one that changes what it keeps is a [Changer].
 //
 // They take hostile text: time grows in proportion to it, and none of them
 // panics, opens a file or a connection, or looks at a clock.
@@ -45,20 +45,13 @@ type Filter interface {
 	Reject(in *Input) string
 }
 
-// A Changer is a filter that changes some of the candidates that it keeps:
-// one that masks, or that adds a flag. Change is called after all verdicts,
-// for candidates that the filter does not reject. What the change takes out
-// is in none of the tables; the raw answer stays in the answer store.
+// A Changer is a filter that changes some of the candidates that it keeps: one
+// that masks, or that adds a flag. Change is called when all else has been
+// decided and every filter has seen the candidate as it was. What the change
+// takes out is in none of the tables; the raw answer stays in the answer store.
 type Changer interface {
 	Filter
 	Change(in *Input)
-}
-
-// Late tells that a filter has to run after the verifiers: it looks at what
-// they said.
-func Late(f Filter) bool {
-	l, ok := f.(interface{ late() bool })
-	return ok && l.late()
 }
 
 // NeedsStats tells that a filter judges a candidate by all answers of the
@@ -69,7 +62,16 @@ func NeedsStats(f Filter) bool {
 }
 
 var makers = map[string]func(*options.Set) Filter{
-	"finish": newFinish,
+	"control_tokens": newControlTokens,
+	"empty":          newEmpty,
+	"finish":         newFinish,
+	"identity":       newIdentity,
+	"language":       newLanguage,
+	"length":         newLength,
+	"pii":            newPII,
+	"refusal":        newRefusal,
+	"repetition":     newRepetition,
+	"think":          newThink,
 }
 
 // Names lists the filters, sorted.

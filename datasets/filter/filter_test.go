@@ -68,7 +68,7 @@ func TestNewNamesTheNearest(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		want string
-	}{{"finnish", `did you mean "finish"?`}, {"xyz", "known: finish"}} {
+	}{{"finnish", `did you mean "finish"?`}, {"xyz", "known: control_tokens, empty, finish"}} {
 		if _, err := New(tc.name, nil); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("New(%q): %v, want %s", tc.name, err, tc.want)
 		}
