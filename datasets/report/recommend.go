@@ -1,0 +1,140 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Why a teacher is recommended.
+const (
+	RecommendLead      = "lead"      // its lead over every other survives the adjustment
+	RecommendCheapest  = "tie"       // no lead is shown among the best: the cheapest of them
+	RecommendUndecided = "undecided" // too few tasks to say anything
+)
+
+// MinRecommended is how many tasks each of two teachers must have been asked
+// before a tie between them is called one: fewer could not have shown a
+// difference of a quarter, and the cheapest would win for want of evidence.
+const MinRecommended = 30
+
+// A Recommendation is which teacher to route a domain and an effort to.
+type Recommendation struct {
+	Domain  string   `json:"domain"`
+	Effort  string   `json:"effort"`
+	Tasks   int64    `json:"tasks" jsonschema:"description=that the fewest of the teachers were asked"`
+	Why     string   `json:"why" jsonschema:"description=lead or tie or undecided"`
+	Teacher string   `json:"teacher,omitempty" jsonschema:"description=absent where undecided"`
+	Tied    []string `json:"tied,omitempty" jsonschema:"description=teachers among which no lead is shown; best rate first is not implied"`
+	Shows   *float64 `json:"shows,omitempty" jsonschema:"description=smallest difference that this sample could have shown between any two of them; the largest over the pairs"`
+}
+
+// Recommend gives one recommendation a domain and effort. A teacher is in the
+// running unless another one leads it; of those that are, one that leads all
+// others is recommended for its lead, and else the cheapest by what an accepted
+// row of it costs in the scope. Without prices a tie is undecided too.
+func (c *Comparison) Recommend() []Recommendation {
+	if c == nil {
+		return nil
+	}
+	scopes := c.Scopes[1:]
+	if len(scopes) == 0 {
+		scopes = c.Scopes
+	}
+	var out []Recommendation
+	for i := range scopes {
+		out = append(out, scopes[i].recommend())
+	}
+	return out
+}
+
+func (s *Scope) recommend() Recommendation {
+	r := Recommendation{Domain: s.Domain, Effort: s.Effort, Why: RecommendUndecided}
+	beaten, incomparable := map[string]bool{}, false
+	for i := range s.Pairs {
+		v := &s.Pairs[i]
+		switch v.Finding {
+		case FavoursA:
+			beaten[v.B] = true
+		case FavoursB:
+			beaten[v.A] = true
+		case NotComparable:
+			incomparable = true
+		}
+		if v.Detectable != nil && (r.Shows == nil || *v.Detectable > *r.Shows) {
+			r.Shows = v.Detectable
+		}
+	}
+	var best *Standing
+	priced := true
+	for i := range s.Teachers {
+		t := &s.Teachers[i]
+		if i == 0 || t.Tasks < r.Tasks {
+			r.Tasks = t.Tasks
+		}
+		if beaten[t.Teacher] {
+			continue
+		}
+		r.Tied = append(r.Tied, t.Teacher)
+		if t.USDPerAccepted == nil {
+			priced = false
+		} else if best == nil || t.USDPerAccepted.Value < best.USDPerAccepted.Value {
+			best = t
+		}
+	}
+	switch {
+	case incomparable || len(s.Teachers) == 0:
+	case len(r.Tied) == 1 && len(s.Teachers) > 1:
+		r.Why, r.Teacher, r.Tied = RecommendLead, r.Tied[0], nil
+	case r.Tasks >= MinRecommended && priced && best != nil:
+		r.Why, r.Teacher = RecommendCheapest, best.Teacher
+	}
+	return r
+}
+
+// RecipeLines are the recommendations as lines of a recipe: serves of each
+// teacher, to be put under its entry. What is undecided stands as a comment.
+func RecipeLines(list []Recommendation) string {
+	var b strings.Builder
+	by := map[string][]Recommendation{}
+	var order []string
+	for _, r := range list {
+		if r.Why == RecommendUndecided {
+			why := "too few tasks"
+			if r.Tasks >= MinRecommended {
+				why = "no price decides, or teachers have no common tasks"
+			}
+			fmt.Fprintf(&b, "# undecided: %s at %s (%d tasks: %s)\n", yamlComment(r.Domain), yamlComment(r.Effort), r.Tasks, why)
+			continue
+		}
+		if by[r.Teacher] == nil {
+			order = append(order, r.Teacher)
+		}
+		by[r.Teacher] = append(by[r.Teacher], r)
+	}
+	for _, id := range order {
+		fmt.Fprintf(&b, "# under the teacher %s:\nserves:\n", yamlComment(id))
+		for _, r := range by[id] {
+			note := "its lead survives Holm's adjustment"
+			if r.Why == RecommendCheapest {
+				others := make([]string, 0, len(r.Tied))
+				for _, t := range r.Tied {
+					if t != id {
+						others = append(others, yamlComment(t))
+					}
+				}
+				note = "tie: cheapest"
+				if len(others) > 0 {
+					note += ", no difference shown to " + strings.Join(others, ", ")
+				}
+			}
+			fmt.Fprintf(&b, "  - {domain: %s, effort: [%s]}  # %s\n", yamlText(r.Domain), yamlText(r.Effort), note)
+		}
+	}
+	return b.String()
+}
+
+// yamlText is a text that YAML reads back as it is: in single quotes.
+func yamlText(s string) string { return "'" + strings.ReplaceAll(clean(s), "'", "''") + "'" }
+
+// yamlComment is a name within a comment: on one line.
+func yamlComment(s string) string { return name(s) }
