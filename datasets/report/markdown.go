@@ -31,6 +31,16 @@ func (r *Report) Markdown(w io.Writer) error {
 			m.scope(&r.Comparison.Scopes[i])
 		}
 	}
+	if r.Preferences != nil {
+		for i := range r.Preferences.Judges {
+			j := &r.Preferences.Judges[i]
+			m.text("## What " + escapeMarkdown(clean(j.Judge)) + " prefers")
+			rows := preferenceRows(j)
+			m.table(2, rows[0], rows[1:])
+			m.list(j.Lines())
+		}
+		m.list(r.Preferences.AgreementLines())
+	}
 	if len(r.Drift) > 0 {
 		m.text("## Drift")
 		for i := range r.Drift {
@@ -59,6 +69,15 @@ type markdown struct{ b strings.Builder }
 func (m *markdown) text(s string) { m.b.WriteString(s + "\n\n") }
 
 func (m *markdown) item(s string) { m.b.WriteString("- " + escapeMarkdown(clean(s)) + "\n") }
+
+func (m *markdown) list(items []string) {
+	for _, s := range items {
+		m.item(s)
+	}
+	if len(items) > 0 {
+		m.b.WriteByte('\n')
+	}
+}
 
 // table writes a table whose first left columns are texts.
 func (m *markdown) table(left int, head []string, rows [][]string) {

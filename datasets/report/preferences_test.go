@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stillhouse-data/stillhouse/datasets"
@@ -171,5 +172,38 @@ func TestDisconnectedJudgements(t *testing.T) {
 	j := a.Report().Preferences.Judges[0]
 	if j.Ratings != nil || j.Undefined == "" {
 		t.Errorf("ratings %v, undefined %q; want none, and why", j.Ratings, j.Undefined)
+	}
+}
+
+// TestFormsOfPreferences: what judges prefer is in every form.
+func TestFormsOfPreferences(t *testing.T) {
+	a := New([]TeacherInfo{{ID: "x"}, {ID: "y"}})
+	a.Add(&datasets.Candidate{TaskID: "1", Domain: "d", Effort: "e", Teacher: "x"})
+	for i := range 40 {
+		flipped := i%4 == 0
+		longer := float64(i%7) - 3
+		win := float64(i%3) / 2
+		for _, judge := range []string{"j<b>", "k"} {
+			if err := a.AddPreference(Preference{Task: strconv.Itoa(i), Judge: judge, A: "x", B: "y", Win: win, Flipped: &flipped, Longer: &longer, SameFamily: true}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	r := a.Report()
+	var table, page, mark strings.Builder
+	for _, err := range []error{r.Table(&table, 100), r.HTML(&page), r.Markdown(&mark)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for form, text := range map[string]string{"table": table.String(), "page": page.String(), "markdown": mark.String()} {
+		for _, want := range []string{"25.0 %", "own family", "Bradley-Terry ratings", "agree in 100.0 %", "Krippendorff"} {
+			if !strings.Contains(strings.Join(strings.Fields(text), " "), want) {
+				t.Errorf("the %s lacks %q:\n%s", form, want, text)
+			}
+		}
+		if form != "table" && strings.Contains(text, "j<b>") {
+			t.Errorf("the %s takes a judge's name for markup", form)
+		}
 	}
 }

@@ -2,7 +2,6 @@ package report
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -27,7 +26,7 @@ func (r *Report) Table(w io.Writer, width int) error {
 		return err
 	}
 	if len(r.Cells) <= len(r.Teachers) {
-		return errors.Join(r.alarmLines(w, width), r.comparisonLines(w, width), r.driftLines(w, width))
+		return r.restLines(w, width)
 	}
 	if _, err := io.WriteString(w, "\n"); err != nil {
 		return err
@@ -39,7 +38,17 @@ func (r *Report) Table(w io.Writer, width int) error {
 	if err := writeTable(w, rows, 3, []int{13, 12, 11, 7, 4, 14, 10, 9, 6}, width); err != nil {
 		return err
 	}
-	return errors.Join(r.alarmLines(w, width), r.comparisonLines(w, width), r.driftLines(w, width))
+	return r.restLines(w, width)
+}
+
+// restLines write what follows the tables of figures.
+func (r *Report) restLines(w io.Writer, width int) error {
+	for _, write := range []func(io.Writer, int) error{r.alarmLines, r.comparisonLines, r.preferenceLines, r.driftLines} {
+		if err := write(w, width); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // cellsOf is the figures as the table's columns after the teacher.

@@ -124,6 +124,108 @@ func (t *Together) Line() string {
 	return b.String()
 }
 
+// preferenceRows are a judge's matches as rows of a table.
+func preferenceRows(j *JudgePreferences) [][]string {
+	rows := [][]string{{"teacher", "against", "comparisons", "win %", "error", "wins", "losses", "draws", "at equal length"}}
+	for _, m := range j.Matches {
+		se, controlled := "-", "-"
+		if m.StandardError != nil {
+			se = percent(*m.StandardError)
+		}
+		if c := m.Controlled; c != nil {
+			controlled = percent(c.Value) + " (" + percent(c.Low) + "-" + percent(c.High) + ")"
+		}
+		rows = append(rows, []string{name(m.Teacher), name(m.Against), grouped(m.Comparisons), percent(m.WinRate), se, grouped(m.Wins), grouped(m.Losses), grouped(m.Draws), controlled})
+	}
+	return rows
+}
+
+// Lines say what the matches do not: ratings, flips, family.
+func (j *JudgePreferences) Lines() []string {
+	var out []string
+	if len(j.Ratings) > 0 {
+		words := make([]string, len(j.Ratings))
+		for i, r := range j.Ratings {
+			words[i] = fmt.Sprintf("%s %+.2f (%+.2f to %+.2f)", name(r.Teacher), r.Value, r.Low, r.High)
+		}
+		out = append(out, "Bradley-Terry ratings, a tie half a win of each: "+strings.Join(words, ", ")+".")
+	} else if j.Undefined != "" {
+		out = append(out, "No Bradley-Terry ratings: "+j.Undefined+".")
+	}
+	if j.Flipped != nil {
+		out = append(out, fmt.Sprintf("In %s %% of the comparisons the outcome was another once the answers changed places.", percent(*j.Flipped)))
+	}
+	if j.SameFamily > 0 {
+		out = append(out, fmt.Sprintf("WARNING: %s of %s comparisons are of an answer by a model of the judge's own family, which judges tend to prefer.", grouped(j.SameFamily), grouped(j.Comparisons)))
+	}
+	return out
+}
+
+// Line says how far two judges agree.
+func (g *JudgeAgreement) Line() string {
+	kappa := "undefined"
+	if g.Cohen != nil {
+		kappa = fmt.Sprintf("%.3f", *g.Cohen)
+	}
+	return fmt.Sprintf("%s and %s agree in %s %% of %s comparisons (Cohen's kappa %s).", name(g.A), name(g.B), percent(g.Agreed), grouped(g.Comparisons), kappa)
+}
+
+// together says how far all of them agree, "" for one.
+func (p *Preferences) together() string {
+	if p.Alpha == nil && p.Fleiss == nil {
+		return ""
+	}
+	var words []string
+	if p.Fleiss != nil {
+		words = append(words, fmt.Sprintf("Fleiss' kappa %.3f", *p.Fleiss))
+	}
+	if p.Alpha != nil {
+		words = append(words, fmt.Sprintf("Krippendorff's alpha %.3f", *p.Alpha))
+	}
+	return "All judges: " + strings.Join(words, ", ") + "."
+}
+
+// AgreementLines say how far judges agree with each other and the verifier.
+func (p *Preferences) AgreementLines() []string {
+	var out []string
+	for i := range p.Agreement {
+		out = append(out, p.Agreement[i].Line())
+	}
+	if line := p.together(); line != "" {
+		out = append(out, line)
+	}
+	return out
+}
+
+// preferenceLines writes what judges prefer, for a terminal.
+func (r *Report) preferenceLines(w io.Writer, width int) error {
+	if r.Preferences == nil {
+		return nil
+	}
+	for i := range r.Preferences.Judges {
+		j := &r.Preferences.Judges[i]
+		if _, err := fmt.Fprintf(w, "\nwhat %s prefers, in %s comparisons\n", name(j.Judge), grouped(j.Comparisons)); err != nil {
+			return err
+		}
+		if err := writeTable(w, preferenceRows(j), 2, []int{8, 4, 7, 6, 5}, width); err != nil {
+			return err
+		}
+		if err := lines(w, j.Lines(), width); err != nil {
+			return err
+		}
+	}
+	return lines(w, r.Preferences.AgreementLines(), width)
+}
+
+func lines(w io.Writer, list []string, width int) error {
+	for _, line := range list {
+		if _, err := io.WriteString(w, wrapped(line, width)+"\n"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // points is a difference of rates in percentage points, with its sign.
 func points(d float64) string { return fmt.Sprintf("%+.1f", 100*d) }
 
