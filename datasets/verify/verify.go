@@ -33,7 +33,13 @@ type Input struct {
 	Tests   *string      // the task's tests, JSON text or whatever the verifier declares
 	Prompt  *chat.Prompt // what was asked; nil where the caller has no use for it
 	Meta    string       // the task's metadata, JSON text
-	Runner  Runner       // runs code; nil: none does, and what would have to run is unknown
+	// Answer is the whole message, with tool calls and reasoning: for verifiers
+	// of its form. nil where there is only text.
+	Answer *chat.Message
+	// Checkers runs the recipe's commands; nil: none does, and what they would
+	// have to judge is unknown.
+	Checkers Checkers
+	Runner   Runner // runs code; nil: none does, and what would have to run is unknown
 }
 
 // A Verifier judges answers. It is safe for use by several goroutines.
@@ -51,14 +57,15 @@ type finding struct {
 	verdict   string
 	reason    string
 	extracted *string
+	score     *float64
 }
 
 func pass(reason, extracted string) finding {
-	return finding{datasets.Pass, reason, &extracted}
+	return finding{verdict: datasets.Pass, reason: reason, extracted: &extracted}
 }
 
 func fail(reason, extracted string) finding {
-	return finding{datasets.Fail, reason, &extracted}
+	return finding{verdict: datasets.Fail, reason: reason, extracted: &extracted}
 }
 
 func unknown(reason string) finding { return finding{verdict: datasets.Unknown, reason: reason} }
@@ -97,17 +104,21 @@ func (g *guarded) verdict(f finding) datasets.Verdict {
 		cut := clip(*f.extracted, maxExtracted)
 		f.extracted = &cut
 	}
-	return datasets.Verdict{Verifier: g.name, Version: g.version, Verdict: f.verdict, Reason: f.reason, Extracted: f.extracted}
+	return datasets.Verdict{Verifier: g.name, Version: g.version, Verdict: f.verdict, Reason: f.reason, Extracted: f.extracted, Score: f.score}
 }
 
 // makers builds each verifier from its options.
 var makers = map[string]func(*options.Set) *guarded{
 	"choice":      newChoice,
 	"code":        newCode,
+	"command":     func(o *options.Set) *guarded { return newCommand(o).guarded },
+	"contains":    newContains,
 	"exact":       newExact,
+	"format":      newFormat,
 	"json_schema": newJSONSchema,
 	"math":        newMath,
 	"regex":       newRegex,
+	"tool_calls":  newToolCalls,
 }
 
 // Names lists the verifiers, sorted.
@@ -116,6 +127,9 @@ func Names() []string { return options.Names(makers) }
 // New makes the verifier that a recipe names. The error of an unknown name or
 // option names the nearest known one.
 func New(name string, given map[string]any) (Verifier, error) {
+	if name == commandName {
+		return makeCommand(given)
+	}
 	v, err := options.Make("verifier", makers, name, given)
 	if err != nil {
 		return nil, err // not a *guarded that is nil
