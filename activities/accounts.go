@@ -62,7 +62,7 @@ func (a *accounts) add(r *refinedTask, visit func(datasets.Attempt) error) error
 			}
 		}
 	}
-	return nil
+	return a.addJudged(r, visit)
 }
 
 func (a *accounts) count(t *teacherAccount, row *datasets.Attempt) {

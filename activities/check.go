@@ -36,8 +36,11 @@ func CheckRecipe(r *recipe.Recipe) error {
 }
 
 // effortsOf are the efforts that the recipe names for a teacher; a column may
-// hold more.
+// hold more. Of a teacher that only judges they are those that it judges at.
 func effortsOf(r *recipe.Recipe, t *recipe.Teacher) []string {
+	if r.OnlyJudges(t.ID) {
+		return r.JudgeEfforts(t.ID)
+	}
 	seen := map[string]bool{}
 	var out []string
 	add := func(effort string) {
@@ -53,6 +56,9 @@ func effortsOf(r *recipe.Recipe, t *recipe.Teacher) []string {
 		}
 	}
 	for e := range t.ParamsBy.Effort {
+		add(e)
+	}
+	for _, e := range r.JudgeEfforts(t.ID) {
 		add(e)
 	}
 	return out

@@ -35,6 +35,11 @@ func (rt *runtime) useKeys(ring *secrets.Keyring) {
 			_, _ = ring.Key(keyRef(t.spec)) // told of when the teacher is asked
 		}
 	}
+	for _, p := range rt.paid {
+		if p.wire != p.base { // another form of its endpoint
+			useKey(p.wire.config, p.base.spec, ring)
+		}
+	}
 }
 
 func useKey(c *teachers.Config, spec *recipe.Teacher, ring *secrets.Keyring) {

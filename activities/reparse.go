@@ -35,6 +35,8 @@ type Reparser struct {
 	Log     *slog.Logger
 	// Note is told how far it is, in words; may be nil.
 	Note func(string)
+	// Sandbox runs the code of answers where the recipe has that checked.
+	Sandbox Sandbox
 	// DryRun: nothing is published.
 	DryRun bool
 }
@@ -127,9 +129,14 @@ func (w *reparsing) prepare(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("this release does not take its recipe any more: %w", err)
 	}
-	if w.rt, err = newRuntime(r, &Sources{}); err != nil {
+	files, err := sourcesOf(ctx, w.Bucket, r, w.old)
+	if err != nil {
+		return err
+	}
+	if w.rt, err = newRuntime(r, files); err != nil {
 		return fmt.Errorf("this release does not take its recipe any more: %w", err)
 	}
+	w.rt.runner = runnerOf{&Activities{Sandbox: w.Sandbox}}
 	for i := range w.old.Teachers {
 		// Recorded answers are kept under a digest of files that may be gone.
 		if t := w.rt.teachers[w.old.Teachers[i].ID]; t != nil {
@@ -155,52 +162,80 @@ func (w *reparsing) note(text string) {
 }
 
 // write refines the version's tasks again, in the order of its tables, writes
-// the new tables, and holds each candidate against the old one.
+// the new tables, and holds each candidate against the old one. Where a mixture
+// chooses among the rows, all tasks are refined once more before, to count them:
+// that costs time, and neither memory nor disk.
 func (w *reparsing) write(ctx context.Context, dir string) (*tables, error) {
+	mix, err := newMixture(w.rt.recipe, dir, false)
+	if err != nil {
+		return nil, err
+	}
+	defer mix.close()
+	if mix != nil {
+		if err := w.each(ctx, "counted", mix.see); err != nil {
+			return nil, err
+		}
+		if err := mix.settle(); err != nil {
+			return nil, err
+		}
+		w.seal.mixIs(mix)
+	}
 	t := newTables(dir)
+	t.rt = w.rt
 	if w.rt.recipe.Logprobs != nil {
 		t.logprobs = newTable[datasets.LogprobRow](dir, datasets.TableLogprobs, "all")
 	}
 	next, stop := iter.Pull2(catalog.ReadTable[datasets.Candidate](ctx, w.Catalog, w.old, datasets.TableCandidates))
 	defer stop()
 	before := &oldCandidates{pull: next}
+	err = w.each(ctx, "read", func(r *refinedTask) error {
+		if err := mix.apply(r); err != nil {
+			return err
+		}
+		w.result.Tasks++
+		return w.one(t, r, before)
+	})
+	if err == nil {
+		err = before.end()
+	}
+	return t, errors.Join(err, t.close())
+}
+
+// each refines the version's tasks again and gives them to visit, in the order
+// of its tables; what is done is a word for whoever waits.
+func (w *reparsing) each(ctx context.Context, done string, visit func(*refinedTask) error) error {
 	var window []promptTask
+	n := 0
 	flush := func() error {
 		refined, err := w.refine(ctx, window)
 		if err != nil {
 			return err
 		}
 		for i := range refined {
-			if err := w.one(t, &refined[i], before); err != nil {
+			if err := visit(&refined[i]); err != nil {
 				return err
 			}
 		}
-		w.result.Tasks += int64(len(window))
-		w.note(fmt.Sprintf("read the answers to %d of %d tasks again", w.result.Tasks, w.seal.plan.Tasks))
+		n += len(window)
+		w.note(fmt.Sprintf("%s the answers to %d of %d tasks again", done, n, w.seal.plan.Tasks))
 		window = window[:0]
 		return nil
 	}
-	err := func() error {
-		for row, err := range catalog.ReadTable[datasets.PromptRow](ctx, w.Catalog, w.old, datasets.TablePrompts) {
-			if err != nil {
-				return err
-			}
-			task, err := taskOfRow(&row)
-			if err != nil {
-				return err
-			}
-			if window = append(window, promptTask{task, row.Status}); len(window) >= w.window(&task) {
-				if err := flush(); err != nil {
-					return err
-				}
-			}
-		}
-		if err := flush(); err != nil {
+	for row, err := range catalog.ReadTable[datasets.PromptRow](ctx, w.Catalog, w.old, datasets.TablePrompts) {
+		if err != nil {
 			return err
 		}
-		return before.end()
-	}()
-	return t, errors.Join(err, t.close())
+		task, err := taskOfRow(&row)
+		if err != nil {
+			return err
+		}
+		if window = append(window, promptTask{task, row.Status}); len(window) >= w.window(&task) {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return flush()
 }
 
 // window is how many tasks are in memory at once; logprobs are large.

@@ -30,6 +30,9 @@ type SourceFile struct {
 type Sources struct {
 	Prompts  [][]SourceFile          `json:"prompts"`            // by index of the recipe's prompts
 	Recorded map[string][]SourceFile `json:"recorded,omitempty"` // by id of the recorded teacher
+	// Rubrics are the files that say how is judged, by their names in the recipe.
+	Rubrics map[string]SourceFile `json:"rubrics,omitempty"`
+	texts   map[string]string     // of them
 	// Images is the list of what the image references of the prompts mean.
 	Images *SourceFile `json:"images,omitempty"`
 	// Evals are the evaluation sets, by index of the recipe's prompt_filter.
@@ -104,6 +107,9 @@ func Submit(ctx context.Context, b objstore.Bucket, r *recipe.Recipe, f sources.
 		}
 	}
 	if list.Images, err = pinImages(ctx, b, r, prompts, out); err != nil {
+		return nil, err
+	}
+	if list.Rubrics, err = pinRubrics(ctx, b, r, f.Dir, out); err != nil {
 		return nil, err
 	}
 	if list.Evals, err = pinEvals(ctx, b, r, f, out); err != nil {

@@ -322,12 +322,9 @@ func (c *checker) judgeTeacher(id, at string) {
 	}
 }
 
-// eachCheck visits every verifier of the recipe with its place.
-func (r *Recipe) eachCheck(visit func(c *Check, at string)) {
-	for i := range r.Check {
-		visit(&r.Check[i], indexed("check", i))
-	}
-}
+// eachCheck visits every verifier of the recipe with its place, those in groups
+// too.
+func (r *Recipe) eachCheck(visit func(c *Check, at string)) { eachOf(r.Check, "check", visit) }
 
 // Judges are the ids of the teachers that judge answers, in the recipe's order.
 func (r *Recipe) Judges() []string {
@@ -435,4 +432,24 @@ func (r *Recipe) howToServe() string {
 		}
 	}
 	return "add it to a teacher's serves, or remove serves to serve everything"
+}
+
+// JudgeEfforts are the efforts that a teacher is asked at as a judge, in the
+// recipe's order. A reward model is asked at none: it writes nothing.
+func (r *Recipe) JudgeEfforts(teacher string) []string {
+	var out []string
+	add := func(effort string) {
+		if !slices.Contains(out, effort) {
+			out = append(out, effort)
+		}
+	}
+	r.eachCheck(func(c *Check, _ string) {
+		if j, faults := readJudging(c); c.Verifier == VerifierJudge && len(faults) == 0 && j.Teacher == teacher {
+			add(j.Effort)
+		}
+	})
+	if j := r.Merge.Judge; j != nil && j.Teacher == teacher {
+		add(j.Effort)
+	}
+	return out
 }
