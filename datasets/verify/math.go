@@ -125,7 +125,7 @@ func goldStatement(gold string) string {
 }
 
 // answerStatement is what the answer says last, and whether it says anything.
-// A last line counts only where it is one value without working.
+// A last line counts only where it is one value without working; a sentence is none.
 func answerStatement(content string) (string, bool) {
 	s, how := finalStatement(content)
 	if how != "" {
@@ -139,8 +139,8 @@ func answerStatement(content string) (string, bool) {
 	if _, ok := readLetter(line); ok {
 		return line, true
 	}
-	_, err := mathexpr.Read(line)
-	return line, err == nil
+	v, err := mathexpr.Read(line)
+	return line, err == nil && v.Words() <= 1
 }
 
 // sameText compares what could not be read: white space and LaTeX spacing

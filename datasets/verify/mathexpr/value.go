@@ -1,6 +1,9 @@
 package mathexpr
 
-import "math/big"
+import (
+	"math/big"
+	"strings"
+)
 
 type kind uint8
 
@@ -63,6 +66,19 @@ func (v *Value) Number() (*big.Rat, bool) {
 		return nil, false
 	}
 	return e.rational()
+}
+
+// Words is how many words a value that is nothing but words has, or its
+// elements have; 0 for numbers and expressions.
+func (v *Value) Words() int {
+	n := 0
+	if v.kind == kindText {
+		n = strings.Count(v.text, " ") + 1
+	}
+	for _, item := range v.items {
+		n += item.Words()
+	}
+	return n
 }
 
 // full is the expression with scale and percent applied.
