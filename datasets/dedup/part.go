@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"math"
 )
 
 // A part is what is kept of some of the documents: for each its order, its key
@@ -194,6 +193,7 @@ func (f *features) parse(b []byte) error {
 // several goroutines.
 type Part struct {
 	r      io.ReaderAt
+	size   int64
 	chunks []chunk
 	bands  int
 	header [headerBytes]byte
@@ -215,7 +215,7 @@ func OpenPart(r io.ReaderAt, size int64) (*Part, error) {
 	if size < headerBytes+tailBytes {
 		return nil, broken("too short")
 	}
-	p := &Part{r: r}
+	p := &Part{r: r, size: size}
 	if _, err := r.ReadAt(p.header[:], 0); err != nil {
 		return nil, fmt.Errorf("near duplicates: read signatures: %w", err)
 	}
@@ -293,8 +293,6 @@ func (p place) split() (part, chunk, row int) {
 	return int(p >> 44), int(p >> 14 & (1<<30 - 1)), int(p & (chunkDocuments - 1))
 }
 
-const maxFeatures = 1 << 30 // bytes of the features of one document
-
 // features reads those of one document into f.
 func (p *Part) features(chunk, row int, f *features, scratch []byte) ([]byte, error) {
 	c := &p.chunks[chunk]
@@ -304,12 +302,12 @@ func (p *Part) features(chunk, row int, f *features, scratch []byte) ([]byte, er
 		return scratch, fmt.Errorf("near duplicates: read features: %w", err)
 	}
 	from, to := binary.LittleEndian.Uint64(b[:]), binary.LittleEndian.Uint64(b[8:])
-	if to < from || to-from > maxFeatures || to > math.MaxInt64/2 {
+	if left := p.size - c.at - c.columns(p.bands); to < from || to > uint64(left) {
 		return scratch, errors.New("near duplicates: read features: the offsets are damaged; make the signatures again")
 	}
 	size := int(to - from)
 	if cap(scratch) < size {
-		scratch = make([]byte, size+size/2)
+		scratch = make([]byte, size+size/2) // documents are of similar sizes
 	}
 	scratch = scratch[:size]
 	if _, err := p.r.ReadAt(scratch, c.at+c.columns(p.bands)+int64(from)); err != nil {

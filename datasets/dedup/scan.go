@@ -94,25 +94,50 @@ func operates(text string, start, end int) bool {
 	default:
 		return false
 	}
-	before, after := start, end
-	for before > 0 && text[before-1] == ' ' {
-		before--
+	before, after := skipBack(text, start), skipOn(text, end)
+	var a, b kind
+	if before > 0 {
+		a = ascii[text[before-1]]
 	}
-	for after < len(text) && text[after] == ' ' {
-		after++
+	if after < len(text) {
+		b = ascii[text[after]]
 	}
-	if before == 0 || after == len(text) {
-		return false
-	}
-	a, b := ascii[text[before-1]], ascii[text[after]]
 	if (a|b)&(digit|symbol) != 0 {
 		return true
 	}
-	single := func(i int) bool {
-		alone := func(j int) bool { return j < 0 || j >= len(text) || ascii[text[j]]&(lower|upper|digit|wide) == 0 }
-		return ascii[text[i]]&(lower|upper) != 0 && alone(i-1) && alone(i+1)
+	return a&(lower|upper) != 0 && b&(lower|upper) != 0 && alone(text, before-1) && alone(text, after)
+}
+
+// alone tells whether the letter text[i] is a word.
+func alone(text string, i int) bool {
+	part := func(j int) bool {
+		return j >= 0 && j < len(text) && ascii[text[j]]&(lower|upper|digit|wide) != 0
 	}
-	return single(before-1) && single(after)
+	return !part(i-1) && !part(i+1)
+}
+
+// skipBack is where white space and closing brackets before text[i] begin.
+func skipBack(text string, i int) int {
+	for i > 0 {
+		r, n := utf8.DecodeLastRuneInString(text[:i])
+		if k := kindOf(r); k != space && k != skipping && r != ')' && r != ']' && r != '}' {
+			break
+		}
+		i -= n
+	}
+	return i
+}
+
+// skipOn is where white space and opening brackets from text[i] on end.
+func skipOn(text string, i int) int {
+	for i < len(text) {
+		r, n := utf8.DecodeRuneInString(text[i:])
+		if k := kindOf(r); k != space && k != skipping && r != '(' && r != '[' && r != '{' {
+			break
+		}
+		i += n
+	}
+	return i
 }
 
 // letters reads a run of ASCII letters and punctuation.

@@ -58,6 +58,9 @@ func appendNormal(dst []byte, style Style, text string) []byte {
 			dst = append(dst, t.form...)
 		})
 		if len(dst) > start {
+			if form := dst[start:]; !norm.NFC.IsNormal(form) { // some compose as small letters only
+				dst = append(dst[:start], norm.NFC.Bytes(form)...)
+			}
 			return dst
 		}
 		// All of it is punctuation: "???" is not "!!!".
