@@ -107,12 +107,8 @@ func newRuntime(r *recipe.Recipe, files *Sources) (*runtime, error) {
 	if err := rt.prepareJudges(); err != nil {
 		return nil, err
 	}
-	for i, f := range r.Filter {
-		ff, err := filter.New(f.Name, f.Options)
-		if err != nil {
-			return nil, r.ErrorAt(fmt.Sprintf("filter[%d]", i), err.Error(), "")
-		}
-		rt.filters = append(rt.filters, step{when: f.When, filter: ff})
+	if rt.filters, err = filtersOf(r); err != nil {
+		return nil, err
 	}
 	if rt.policy, err = rt.newPolicy(); err != nil {
 		return nil, err

@@ -7,8 +7,8 @@
 //
 // No filter depends on what another one did: a build runs all of them, in any
 // order, and a candidate carries every reason that it was given. A filter that
-// looks at the verdict says so by a method UsesVerdict, because it must run
-// after the verifiers, and one that changes what it keeps is a [Changer].
+// looks at the verdict says so (see [Late]), because it must run after the
+// verifiers, and one that changes what it keeps is a [Changer].
 //
 // They take hostile text: time grows in proportion to it, and none of them
 // panics, opens a file or a connection, or looks at a clock.
@@ -52,6 +52,13 @@ type Filter interface {
 type Changer interface {
 	Filter
 	Change(in *Input)
+}
+
+// Late tells that a filter looks at what the verifiers said, so that it has to
+// run after them.
+func Late(f Filter) bool {
+	l, ok := f.(interface{ usesVerdict() bool })
+	return ok && l.usesVerdict()
 }
 
 // NeedsStats tells that a filter judges a candidate by all answers of the

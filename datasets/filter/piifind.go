@@ -458,5 +458,6 @@ func publicIPv6(s string) bool {
 	}
 	lower := strings.ToLower(s)
 	first := groups[0]
-	return len(first) == 4 && (first[0] == '2' || first[0] == '3') && !strings.HasPrefix(lower, "2001:db8:") && !strings.HasPrefix(lower, "2001:4860:4860:") && !strings.HasPrefix(lower, "2606:4700:4700:")
+	documentation := first == "2001" && strings.TrimLeft(strings.ToLower(groups[1]), "0") == "db8"
+	return len(first) == 4 && (first[0] == '2' || first[0] == '3') && !documentation && !strings.HasPrefix(lower, "2001:4860:4860:") && !strings.HasPrefix(lower, "2606:4700:4700:")
 }

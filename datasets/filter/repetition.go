@@ -99,6 +99,10 @@ func (f *repetition) sentences(text string, factor int) bool {
 	counts := map[string]int{}
 	last, row := "", 0
 	for s := range sentencesOf(text) {
+		if !longEnough(s, shortestSentence) {
+			last, row = "", 0
+			continue
+		}
 		if s == last {
 			row++
 		} else {
@@ -131,12 +135,11 @@ func (f *repetition) repeatsParagraph(text string, factor int) bool {
 	return false
 }
 
-// sentencesOf are the sentences and lines of a text that are long enough to
-// count, in their order.
+// sentencesOf are the sentences and lines of a text, in their order.
 func sentencesOf(text string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for s := range strings.FieldsFuncSeq(text, endsSentence) {
-			if s = strings.TrimSpace(s); longEnough(s, shortestSentence) && !yield(s) {
+			if s = strings.TrimSpace(s); s != "" && !yield(s) {
 				return
 			}
 		}

@@ -229,31 +229,15 @@ var goldVerifiers = []string{"math", "choice", "exact"}
 
 func (c *checker) checks() {
 	hasGold := slices.ContainsFunc(c.r.Prompts, func(p PromptSource) bool { return p.Fields.Gold != "" })
-	for i := range c.r.Check {
-		ch, path := &c.r.Check[i], indexed("check", i)
+	c.groups()
+	c.r.eachCheck(func(ch *Check, path string) {
 		if Paid(ch.Verifier) {
 			c.judging(ch, path)
 		}
 		if slices.Contains(goldVerifiers, ch.Verifier) && !hasGold {
 			c.fault(path+".verifier", ch.Verifier+" compares with a gold answer and no prompts have one", "add fields: {gold: …} to the prompts, or remove the verifier")
 		}
-	}
-}
-
-// filterNames are the filters of the contract.
-var filterNames = []string{"finish", "refusal", "identity", "think", "control_tokens", "repetition", "length", "expr"}
-
-func (c *checker) filters() {
-	for i, f := range c.r.Filter {
-		path := indexed("filter", i)
-		if !slices.Contains(filterNames, f.Name) {
-			c.fault(path, "unknown filter "+quote(f.Name), didYouMean(f.Name, filterNames))
-			continue
-		}
-		if f.Name == "finish" && len(f.Options) > 0 {
-			c.fault(path+".finish", "finish has no options", "write finish, or {finish: {when: …}}")
-		}
-	}
+	})
 }
 
 func (c *checker) splits() {

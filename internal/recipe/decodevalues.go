@@ -187,7 +187,7 @@ func (d *decoder) decodeStep(n ast.Node, path string) FilterStep {
 		default:
 			step.Name = e.key
 			d.texts[path] = e.key
-			d.decodeStepOptions(e, &step, at)
+			d.decodeFilterOptions(e, &step, at)
 		}
 	}
 	if step.Name == "" {

@@ -14,15 +14,7 @@ var notYet = []struct {
 	path, value, instead string
 }{
 	{"ask.route.rules", "", "write route: domain and give the teachers serves"},
-	{"filter[]", "control_tokens", "remove it; finish is the one filter"},
-	{"filter[]", "expr", "remove it; finish is the one filter"},
-	{"filter[]", "identity", "remove it; finish is the one filter"},
-	{"filter[]", "length", "remove it, and bound answers by the token cap under params"},
-	{"filter[]", "refusal", "remove it; finish is the one filter"},
-	{"filter[]", "repetition", "remove it; finish is the one filter"},
-	{"filter[]", "think", "remove it; finish is the one filter"},
 	{"output.report_text", "", "remove it"},
-	{"prompt_filter", "", "remove it, and clean the prompt files first"},
 }
 
 var index = regexp.MustCompile(`\[[0-9]+\]`)

@@ -335,3 +335,24 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestFiltersOfExpressions(t *testing.T) {
+	const base = "name: d\nprompts: [{path: p.jsonl}]\nteachers: [{base_url: \"https://t.example/v1\", model: m}]\n"
+	r, err := Parse("r.yaml", []byte(base+"filter:\n- expr: len(content) > 10\n- expr: {keep: verdict == \"pass\", reason: wrong, when: sample == 0}\n- {length: {max_ratio: 4}, when: domain == \"chat\"}\n- {refusal: }\n- language: {languages: en}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := r.Filter
+	if f[0].Expr.String() != "len(content) > 10" || f[0].Options != nil || f[0].Expr.Uses(VerdictWords...) {
+		t.Errorf("a bare expression: %+v", f[0])
+	}
+	if f[1].Expr.String() != `verdict == "pass"` || f[1].Reason != "wrong" || f[1].When.String() != "sample == 0" || !f[1].Expr.Uses(VerdictWords...) {
+		t.Errorf("an expression with a reason: %+v", f[1])
+	}
+	if f[2].Options["max_ratio"] == nil || f[2].When.String() != `domain == "chat"` {
+		t.Errorf("options beside a condition: %+v", f[2])
+	}
+	if f[3].Name != "refusal" || f[3].Options != nil || f[4].Options["languages"] == nil {
+		t.Errorf("no options, and a list of one: %+v %+v", f[3], f[4])
+	}
+}

@@ -179,10 +179,20 @@ type Budget struct {
 	Month *float64 `yaml:"month" min:"0"`
 }
 
-// A Check is one verifier with its options.
+// A Check is one verifier with its options, or a group of verifiers of which one verdict is made.
 type Check struct {
-	// Verifier's name.
-	Verifier string `yaml:"verifier" required:"true" enum:"math,choice,regex,json_schema,exact,code,judge,reward"`
+	// Verifier's name; a group has none.
+	Verifier string `yaml:"verifier" enum:"math,choice,regex,json_schema,exact,contains,tool_calls,format,command,code,judge,reward"`
+	// Group that passes where all of its members pass, and fails where one fails.
+	All []Check `yaml:"all"`
+	// Group that passes where one of its members passes, and fails where all fail.
+	Any []Check `yaml:"any"`
+	// Group whose verdict is the first of its members', in order, that is not unknown.
+	First []Check `yaml:"first"`
+	// Group that passes where its members' shares of the weights reach pass_at.
+	Weighted []Check `yaml:"weighted"`
+	// What a member of a weighted group counts for; 1 where absent.
+	Weight *float64 `yaml:"weight" min:"0"`
 	// Which candidates it applies to; all where absent.
 	When *When `yaml:"when"`
 	// Most time that one answer may take.
@@ -192,12 +202,15 @@ type Check struct {
 }
 
 // A FilterStep is one filter: a bare name, or a map of one name to its options.
-// Options is a map for a map, and {"value": v} for a plain value such as the
-// expression of expr.
+// Options is a map for a map, and {"value": v} for a plain value.
 type FilterStep struct {
 	Name    string
 	Options map[string]any
 	When    *When // which candidates it applies to; nil for all
+	// Expr is the expression of the filter expr, which keeps the candidates for
+	// which it holds, and Reason the recipe's word for those that it rejects.
+	Expr   *When
+	Reason string
 }
 
 // Merge policies.

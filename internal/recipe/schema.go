@@ -174,7 +174,11 @@ func (g *generator) list(item reflect.Type) object {
 func (g *generator) steps() object {
 	out := object{"when": g.value(typeWhen, nil)}
 	for _, name := range filterNames {
-		out[name] = object{}
+		options := g.value(filterOptions[name], nil)
+		if name == "expr" {
+			options = object{"anyOf": []object{g.value(typeWhen, nil), options}}
+		}
+		out[name] = object{"anyOf": []object{options, {"type": "null"}}}
 	}
 	return out
 }
