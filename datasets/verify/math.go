@@ -35,7 +35,7 @@ func newMath(o *options.Set) *guarded {
 		tolerance = 0
 	}
 	m := &mathVerifier{tolerance: new(big.Rat).SetFloat64(tolerance)}
-	return &guarded{"math", "1", m.judge}
+	return &guarded{"math", "2", m.judge}
 }
 
 type mathVerifier struct{ tolerance *big.Rat }
