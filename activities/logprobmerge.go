@@ -20,7 +20,7 @@ type logprobStream = iter.Seq2[datasets.LogprobRow, error]
 
 // writeLogprobs merges the shards' rows, in the order of task ids, into the
 // table. Intermediate files go to dir.
-func (s *seal) writeLogprobs(ctx context.Context, dir string, to *tableWriter[datasets.LogprobRow]) error {
+func (s *seal) writeLogprobs(ctx context.Context, dir string, mix *mixture, to *tableWriter[datasets.LogprobRow]) error {
 	streams, err := s.logprobCells(ctx)
 	if err != nil {
 		return err
@@ -34,6 +34,11 @@ func (s *seal) writeLogprobs(ctx context.Context, dir string, to *tableWriter[da
 	rows, err := m.all(ctx, streams)
 	if err != nil {
 		return fmt.Errorf("merge logprobs: %w", err)
+	}
+	if mix != nil {
+		if rows, err = mix.left.from(rows); err != nil {
+			return fmt.Errorf("write the logprobs table: %w", err)
+		}
 	}
 	n := 0
 	for row, err := range rows {

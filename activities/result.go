@@ -3,6 +3,9 @@ package activities
 import (
 	"encoding/json"
 	"fmt"
+
+	"github.com/stillhouse-data/stillhouse/datasets"
+	"github.com/stillhouse-data/stillhouse/datasets/report"
 )
 
 // A BuildResult is what `build --json` ends with, and the result in the
@@ -13,14 +16,19 @@ type BuildResult struct {
 	BuildID       string                   `json:"build_id"`
 	Manifest      string                   `json:"manifest" jsonschema:"description=key of the manifest; empty where nothing is published"` // key, "" where nothing is published
 	Tasks         int64                    `json:"tasks"`
+	Filtered      *datasets.Filtered       `json:"filtered,omitempty" jsonschema:"description=what the filters of prompts found; absent without them"`
 	Asks          int64                    `json:"asks" jsonschema:"description=answers that the tasks need: teachers times samples"` // answers that the tasks need: teachers × samples
 	AnswersNew    int64                    `json:"answers_new" jsonschema:"description=bought by this build"`                         // bought by this build
 	AnswersReused int64                    `json:"answers_reused" jsonschema:"description=were there already or recorded"`            // were there, or recorded
 	Candidates    int64                    `json:"candidates"`
 	Accepted      int64                    `json:"accepted"`
 	Rejected      map[string]int64         `json:"rejected" jsonschema:"description=candidates by reject reason; one with two reasons counts twice"` // by reason
-	Rows          map[string]int64         `json:"rows" jsonschema:"description=rows by split"`                                                      // by split
+	Unselected    map[string]int64         `json:"unselected,omitempty" jsonschema:"description=accepted candidates that entered neither train nor test by reason"`
+	Rows          map[string]int64         `json:"rows" jsonschema:"description=rows by split"` // by split
 	Teachers      map[string]TeacherResult `json:"teachers"`
+	Judged        *JudgedResult            `json:"judged,omitempty" jsonschema:"description=what judges and reward models were asked about the answers; absent where nobody was"`
+	Pairs         int64                    `json:"pairs,omitempty" jsonschema:"description=rows of the table of preference pairs"`
+	Mix           *report.Mix              `json:"mix,omitempty" jsonschema:"description=what the mixture took of the chosen rows; absent without one"`
 	CostUSD       float64                  `json:"cost_usd" jsonschema:"description=spent by this build"`                                                                                                              // spent by this build
 	FailedCostUSD float64                  `json:"failed_cost_usd,omitempty" jsonschema:"description=of cost_usd: for requests that brought no answer but may be charged; estimated where the endpoint did not count"` // of CostUSD
 	Attempts      int64                    `json:"attempts,omitempty" jsonschema:"description=requests that this build sent"`
@@ -94,6 +102,14 @@ func (r *BuildResult) encode() ([]byte, error) {
 			return text, err
 		}
 	}
+}
+
+// unselect counts why an accepted candidate is no row.
+func (r *BuildResult) unselect(reason string) {
+	if r.Unselected == nil {
+		r.Unselected = map[string]int64{}
+	}
+	r.Unselected[reason]++
 }
 
 // reject counts a reject reason; once there are many, further ones together.

@@ -48,7 +48,9 @@ type seal struct {
 	// missing counts, for those that stopped at the budget, what has no answer.
 	missing map[string]int64
 	passed  map[string][2]int64
-	failed  string // what the first ask that failed said
+	rows    map[string]int64 // in train and test, by domain
+	refused rejections
+	failed  string           // what the first ask that failed said
 	probes  []report.Drift
 }
 
@@ -90,10 +92,11 @@ func (s *seal) run(ctx context.Context) (*wire.BuildOutput, error) {
 
 func (s *seal) begin() {
 	s.result = BuildResult{
-		Dataset: s.in.Dataset, BuildID: s.in.BuildID, Tasks: s.plan.Tasks,
+		Dataset: s.in.Dataset, BuildID: s.in.BuildID, Tasks: s.plan.Tasks, Filtered: s.plan.Filtered,
 		Rejected: map[string]int64{}, Rows: map[string]int64{}, Teachers: map[string]TeacherResult{},
 	}
 	s.passed, s.stopped, s.missing = map[string][2]int64{}, map[string]string{}, map[string]int64{}
+	s.rows, s.refused = map[string]int64{}, rejections{}
 	s.paid = newAccounts(s.in.Started.UnixMicro())
 	var infos []report.TeacherInfo
 	for i := range s.rt.recipe.Teachers {
@@ -155,8 +158,17 @@ func (s *seal) write(ctx context.Context, dir string) (*tables, error) {
 	if s.rt.recipe.Logprobs != nil {
 		t.logprobs = newTable[datasets.LogprobRow](dir, datasets.TableLogprobs, "all")
 	}
+	t.rt = s.rt
+	mix, err := s.mixed(ctx, dir, tasks)
+	if err != nil {
+		return nil, errors.Join(err, t.close())
+	}
+	defer mix.close()
 	var n int64
 	for r, err := range tasks {
+		if err == nil {
+			err = mix.apply(&r)
+		}
 		if err != nil {
 			return nil, errors.Join(err, t.close())
 		}
@@ -182,7 +194,7 @@ func (s *seal) write(ctx context.Context, dir string) (*tables, error) {
 		return nil, errors.Join(fmt.Errorf("the refined shards hold %d tasks, and the plan says %d", n, s.plan.Tasks), t.close())
 	}
 	if t.logprobs != nil {
-		if err := s.writeLogprobs(ctx, dir, t.logprobs); err != nil {
+		if err := s.writeLogprobs(ctx, dir, mix, t.logprobs); err != nil {
 			return nil, errors.Join(err, t.close())
 		}
 	}
@@ -205,6 +217,7 @@ func (s *seal) tally(r *refinedTask) {
 			s.missing[id] += samplingOf(s.rt.recipe).unanswered(r, id)
 		}
 	}
+	s.tallyJudged(r)
 	for i := range r.Candidates {
 		c := &r.Candidates[i]
 		t := s.result.Teachers[c.Teacher]
@@ -231,8 +244,17 @@ func (s *seal) tally(r *refinedTask) {
 			s.result.Accepted++
 			t.Accepted++
 		}
+		if c.Selected {
+			s.rows[c.Domain]++
+		}
+		if c.Unselected != nil {
+			s.result.unselect(*c.Unselected)
+		}
 		for _, reason := range c.RejectReasons {
 			s.result.reject(reason)
+		}
+		if c.Error == nil {
+			s.refused.add(c.RejectReasons)
 		}
 		t.PromptTokens += number(c.PromptTokens)
 		t.CachedTokens += number(c.CachedTokens)
@@ -241,7 +263,7 @@ func (s *seal) tally(r *refinedTask) {
 		t.micros += number(c.CostMicros)
 		s.result.Teachers[c.Teacher] = t
 		if c.Verdict != nil {
-			s.passed[c.Domain] = judged(s.passed[c.Domain], *c.Verdict)
+			s.passed[c.Domain] = rated(s.passed[c.Domain], *c.Verdict)
 		}
 	}
 }
@@ -277,6 +299,7 @@ func (s *seal) count(t *tables) {
 	s.result.CostUSD = float64(s.paid.spent) / microsPerUSD
 	s.result.FailedCostUSD = float64(s.paid.lost) / microsPerUSD
 	s.result.Attempts = s.paid.attempts
+	s.result.Pairs = t.pairs.rows + t.testPairs.rows
 	s.result.Rows["train"] = t.train.rows
 	s.result.Rows["test"] = t.test.rows
 	s.result.DurationS = time.Since(s.in.Started).Seconds()
@@ -346,11 +369,14 @@ func (s *seal) manifest(files []catalog.FileRef, reports []string) catalog.Manif
 			Candidates: s.result.Candidates, Accepted: s.result.Accepted,
 		},
 	}
+	m.Methods = s.rt.methods()
 	for i, list := range s.rt.sources.Prompts {
 		for _, f := range list {
 			m.Sources = append(m.Sources, catalog.Source{Path: r.Prompts[i].Path, Key: f.Key, SHA256: f.SHA256, Bytes: f.Size})
 		}
 	}
+	m.Sources = append(m.Sources, s.rt.sources.rubricSources(r)...)
+	s.filtered(&m)
 	for i := range r.Teachers {
 		m.Teachers = append(m.Teachers, s.manifestTeacher(&r.Teachers[i]))
 	}

@@ -8,43 +8,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sort"
 
 	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/datasets/catalog"
 	"github.com/stillhouse-data/stillhouse/internal/objstore"
 	"github.com/stillhouse-data/stillhouse/internal/wire"
 )
-
-// failedGates lists the gates that the build did not pass, in words.
-func (s *seal) failedGates() []string {
-	var out []string
-	g := s.rt.recipe.Gates
-	rows := s.result.Rows["train"] + s.result.Rows["test"]
-	switch {
-	case rows < int64(g.MinRows):
-		out = append(out, fmt.Sprintf("min_rows: %d rows, and at least %d are wanted", rows, g.MinRows))
-	case rows == 0:
-		out = append(out, s.nothingAccepted())
-	}
-	domains := make([]string, 0, len(g.MinPassRate))
-	for d := range g.MinPassRate {
-		domains = append(domains, d)
-	}
-	sort.Strings(domains)
-	for _, d := range domains {
-		p := s.passed[d]
-		if p[1] == 0 {
-			out = append(out, fmt.Sprintf("min_pass_rate: nothing was judged in domain %s", d))
-		} else if rate := float64(p[0]) / float64(p[1]); rate < g.MinPassRate[d] {
-			out = append(out, fmt.Sprintf("min_pass_rate: %.1f %% of domain %s pass, and at least %.1f %% are wanted", 100*rate, d, 100*g.MinPassRate[d]))
-		}
-	}
-	if g.MaxCostUSD != nil && s.result.CostUSD > *g.MaxCostUSD {
-		out = append(out, fmt.Sprintf("max_cost_usd: the build cost $%.2f, and at most $%.2f are wanted", s.result.CostUSD, *g.MaxCostUSD))
-	}
-	return out
-}
 
 // nothingAccepted says that there is nothing to publish, with where to look.
 func (s *seal) nothingAccepted() string {
@@ -56,12 +25,14 @@ func (s *seal) nothingAccepted() string {
 		return text + "its teachers were given up"
 	case s.failed != "":
 		return text + s.failed
+	case s.plan.Tasks > 0 && s.plan.Filtered.Dropped() == s.plan.Tasks:
+		return text + "prompt_filter left out every task; look at what it found with: stillhouse plan RECIPE"
 	}
 	return text + "look at single answers with: stillhouse preview RECIPE"
 }
 
-// judged counts a verdict: passed, and passed or failed.
-func judged(p [2]int64, verdict string) [2]int64 {
+// rated counts a verdict: passed, and passed or failed.
+func rated(p [2]int64, verdict string) [2]int64 {
 	switch verdict {
 	case datasets.Pass:
 		p[0]++

@@ -115,6 +115,10 @@ type tables struct {
 	candidates  *tableWriter[datasets.Candidate]
 	attempts    *tableWriter[datasets.Attempt]
 	logprobs    *tableWriter[datasets.LogprobRow] // nil where the recipe asks for none
+
+	pairs, testPairs *tableWriter[datasets.Pair]
+	judgements       *tableWriter[datasets.JudgeRow]
+	rt               *runtime // nil measures nothing and makes no pairs
 }
 
 func newTables(dir string) *tables {
@@ -124,6 +128,9 @@ func newTables(dir string) *tables {
 		prompts:    newTable[datasets.PromptRow](dir, datasets.TablePrompts, "all"),
 		candidates: newTable[datasets.Candidate](dir, datasets.TableCandidates, "all"),
 		attempts:   newTable[datasets.Attempt](dir, datasets.TableAttempts, "all"),
+		pairs:      newTable[datasets.Pair](dir, datasets.TablePairs, datasets.TableTrain),
+		testPairs:  newTable[datasets.Pair](dir, datasets.TablePairs, datasets.TableTest),
+		judgements: newTable[datasets.JudgeRow](dir, datasets.TableJudgements, "all"),
 	}
 }
 
@@ -133,12 +140,20 @@ func (t *tables) all() []table {
 	if t.logprobs != nil {
 		list = append(list, t.logprobs)
 	}
-	return list
+	return append(list, t.pairs, t.testPairs, t.judgements)
 }
 
 // add writes a refined task's rows.
 func (t *tables) add(r *refinedTask) error {
-	if err := t.prompts.add(promptRow(&r.Task, r.Status)); err != nil {
+	prompt := promptRow(&r.Task, r.Status)
+	t.rt.measure(&prompt, r)
+	if err := t.prompts.add(prompt); err != nil {
+		return err
+	}
+	if err := t.addPairs(r); err != nil {
+		return err
+	}
+	if err := t.addJudgements(r); err != nil {
 		return err
 	}
 	for i := range r.Candidates {
