@@ -18,9 +18,10 @@ type check struct {
 	paid     paidVerifier
 	rule     verify.Rule // of a group
 	members  []*check
-	weight   float64  // within a weighted group
-	id       int      // place among all checks of the recipe, depth first
-	below    []*check // itself and all below it, depth first
+	options  map[string]any // as the recipe gives them
+	weight   float64        // within a weighted group
+	id       int            // place among all checks of the recipe, depth first
+	below    []*check       // itself and all below it, depth first
 }
 
 // A paidVerifier judges by what a model says. It asks nothing itself: a
@@ -109,7 +110,23 @@ func (m *checkMaker) next() int {
 }
 
 func (m *checkMaker) one(c *recipe.Check, path string) (*check, error) {
-	k := &check{when: c.When, id: m.next()}
+	k := &check{when: c.When, id: m.next(), weight: 1, options: c.Options}
+	if c.Weight != nil {
+		k.weight = *c.Weight
+	}
+	if kind, members := c.Group(); kind != "" {
+		k.rule.Kind = kind
+		k.rule.PassAt, _ = c.PassAt()
+		for i := range members {
+			member, err := m.one(&members[i], fmt.Sprintf("%s.%s[%d]", path, kind, i))
+			if err != nil {
+				return nil, err
+			}
+			k.add(member)
+		}
+		k.close()
+		return k, nil
+	}
 	if recipe.Paid(c.Verifier) {
 		p, err := m.rt.newPaid(c)
 		if err != nil {

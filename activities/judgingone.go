@@ -19,12 +19,13 @@ const reasonCondition = "condition:"
 
 // A judging is one candidate on its way through the stages.
 type judging struct {
-	rt   *runtime
-	task *datasets.Task
-	c    *datasets.Candidate
-	env  environment
-	said []said // by check
-	pays bool   // opinions can be had
+	rt    *runtime
+	stats *filter.Stats // of all answers of the build; nil: not known
+	task  *datasets.Task
+	c     *datasets.Candidate
+	env   environment
+	said  []said // by check
+	pays  bool   // opinions can be had
 
 	changes []filter.Changer // that keep it
 }
@@ -38,7 +39,7 @@ type said struct {
 }
 
 func (rt *runtime) judging(task *datasets.Task, c *datasets.Candidate) *judging {
-	return &judging{rt: rt, task: task, c: c, env: environment{task: task, candidate: c}}
+	return &judging{rt: rt, stats: rt.stats, task: task, c: c, env: environment{task: task, candidate: c}}
 }
 
 func (j *judging) reject(reason string) { j.c.RejectReasons = append(j.c.RejectReasons, reason) }
@@ -69,7 +70,7 @@ func (j *judging) filter(late bool) {
 		if !match {
 			continue
 		}
-		if reason := f.filter.Reject(filterInput(j.task, j.c, nil)); reason != "" {
+		if reason := f.filter.Reject(filterInput(j.task, j.c, j.stats)); reason != "" {
 			j.reject(reason)
 		} else if ch, ok := f.filter.(filter.Changer); ok {
 			j.changes = append(j.changes, ch)
@@ -80,7 +81,7 @@ func (j *judging) filter(late bool) {
 // change lets those filters change the candidate that keep it and mask or flag.
 func (j *judging) change() {
 	for _, f := range j.changes {
-		f.Change(filterInput(j.task, j.c, nil))
+		f.Change(filterInput(j.task, j.c, j.stats))
 	}
 }
 
@@ -215,7 +216,7 @@ func (j *judging) combine() {
 // accept decides whether the candidate may enter the merge.
 func (j *judging) accept() {
 	c := j.c
-	applies := slices.ContainsFunc(j.rt.check.all(), func(k *check) bool { return k.members == nil && j.said[k.id].applies })
+	applies := slices.ContainsFunc(j.rt.check.all(), func(k *check) bool { return (k.verifier != nil || k.paid != nil) && j.said[k.id].applies })
 	if c.Accepted = merge.Accept(j.rt.accept, c, applies); !c.Accepted && len(c.RejectReasons) == 0 {
 		c.RejectReasons = []string{refusal(c)}
 	}
