@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/stillhouse-data/stillhouse/datasets/catalog"
 	"github.com/stillhouse-data/stillhouse/internal/objstore"
 	"github.com/stillhouse-data/stillhouse/internal/recipe"
 	"github.com/stillhouse-data/stillhouse/internal/sources"
@@ -45,7 +46,7 @@ func FindEvalSets(ctx context.Context, r *recipe.Recipe, f sources.Finder) (Eval
 			for _, file := range files {
 				if at := file.Path + file.Key; !seen[at] { // patterns may overlap
 					seen[at] = true
-					out[i] = append(out[i], evalSet{sources.EvalSetName(r.Dir, pattern, file), file})
+					out[i] = append(out[i], evalSet{sources.EvalSetName(f.Dir, pattern, file), file})
 				}
 			}
 		}
@@ -92,4 +93,15 @@ func (a *Activities) evalSets(ctx context.Context, rt *runtime) (EvalSets, error
 		}
 	}
 	return out, nil
+}
+
+// filtered says in the manifest what the filters of prompts found, and what the
+// prompts were held against.
+func (s *seal) filtered(m *catalog.Manifest) {
+	m.Counts.Filtered = s.plan.Filtered
+	for _, list := range s.rt.sources.Evals {
+		for _, f := range list {
+			m.EvaluationSets = append(m.EvaluationSets, catalog.Source{Path: f.Set, Key: f.Key, SHA256: f.SHA256, Bytes: f.Size})
+		}
+	}
 }

@@ -106,6 +106,15 @@ func (p *filterPlan) partsOf(group int) []filterPart {
 	return p.Parts[group*len(p.Parts)/p.Groups : (group+1)*len(p.Parts)/p.Groups]
 }
 
+// groupOf is the group of a part.
+func (p *filterPlan) groupOf(part int) int {
+	group := 0
+	for (group+1)*len(p.Parts)/p.Groups <= part {
+		group++
+	}
+	return group
+}
+
 // An indexCache keeps the index that was built last: the units of a slice use
 // the same.
 type indexCache struct {
@@ -217,9 +226,9 @@ func allText(p *chat.Prompt) string {
 	return b.String()
 }
 
-// hits yields all that the matching found, a prompt at a time, in the order of
-// prompt ids.
-func (w *filterWork) hits(ctx context.Context, plan *filterPlan) (iter.Seq2[promptFinding, error], error) {
+// hits yields what the matching found from a part on, a prompt at a time, in the
+// order of prompt ids; prompts of some parts before may be among them.
+func (w *filterWork) hits(ctx context.Context, plan *filterPlan, part int) (iter.Seq2[promptFinding, error], error) {
 	if len(plan.Slices) == 0 {
 		return func(func(promptFinding, error) bool) {}, nil
 	}
@@ -228,7 +237,7 @@ func (w *filterWork) hits(ctx context.Context, plan *filterPlan) (iter.Seq2[prom
 		return nil, err
 	}
 	return func(yield func(promptFinding, error) bool) {
-		for group := range plan.Groups {
+		for group := plan.groupOf(part); group < plan.Groups; group++ {
 			if !w.groupHits(ctx, plan, files, group, yield) {
 				return
 			}
@@ -297,11 +306,16 @@ func (w *filterWork) outOf(p *filterPrompt, f *promptFinding) bool {
 		return false
 	}
 	for _, t := range p.Tasks {
-		if !slices.ContainsFunc(f.Hits, func(h stepHits) bool {
-			return t.Marks.has(h.Step) && w.recipe.PromptFilter[h.Step].Action() == recipe.ActionDrop
-		}) {
+		if !w.drops(t, f) {
 			return false
 		}
 	}
 	return true
+}
+
+// drops tells whether contamination leaves out a task.
+func (w *filterWork) drops(t filterTask, f *promptFinding) bool {
+	return f != nil && slices.ContainsFunc(f.Hits, func(h stepHits) bool {
+		return t.Marks.has(h.Step) && w.recipe.PromptFilter[h.Step].Action() == recipe.ActionDrop
+	})
 }

@@ -51,7 +51,7 @@ func (a *Activities) beginFilters(ctx context.Context, ref wire.BuildRef, beat f
 		return nil, err
 	}
 	out := &wire.PlanOutput{Prompts: plan.Prompts, Filter: &wire.FilterPlan{Key: key}}
-	for _, p := range plan.phases() {
+	for _, p := range w.phases(plan) {
 		out.Filter.Phases = append(out.Filter.Phases, wire.FilterPhase{Name: p.name, Units: p.units})
 	}
 	return out, nil
@@ -153,7 +153,7 @@ func FilterHere(ctx context.Context, r *recipe.Recipe, files [][]sources.File, e
 	if err != nil {
 		return nil, err
 	}
-	for _, phase := range plan.phases() {
+	for _, phase := range w.phases(plan) {
 		group, ctx := errgroup.WithContext(ctx)
 		group.SetLimit(goruntime.GOMAXPROCS(0))
 		for unit := range phase.units {

@@ -55,7 +55,7 @@ type Plan struct {
 	// BadRowsSeen spells out the first skipped rows.
 	BadRowsSeen []string `json:"bad_rows_seen,omitempty"`
 	// Filtered is what the filters of prompts found; nil where there are none.
-	Filtered *Filtered `json:"filtered,omitempty"`
+	Filtered *datasets.Filtered `json:"filtered,omitempty"`
 }
 
 // A Cell is the tasks of one domain and effort that go to the same teachers.
@@ -530,7 +530,7 @@ func (p *planner) place(ctx context.Context, t datasets.Task, order string) erro
 		return nil
 	}
 	p.plan.Tasks++
-	p.plan.Filtered.note(&t)
+	p.plan.Filtered.Note(&t)
 	p.plan.Cells[cell].Tasks++
 	size := taskBytes(&t)
 	open.tasks = append(open.tasks, t)

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/stillhouse-data/stillhouse/datasets"
+	"github.com/stillhouse-data/stillhouse/datasets/dedup"
 	"github.com/stillhouse-data/stillhouse/internal/chat"
 	"github.com/stillhouse-data/stillhouse/internal/objstore"
 	"github.com/stillhouse-data/stillhouse/internal/recipe"
@@ -23,8 +24,9 @@ import (
 //
 //	read    the sources, once: their distinct prompts in parts, by prompt id
 //	match   a slice of the evaluation sets against a group of parts
+//	exact   which prompts say to the word what another says
 //	sign    the signatures of a part, for near-duplicates
-//	band    the pairs of one band of all signatures
+//	band    the pairs that one band of all signatures proposes
 //	settle  which prompts are kept, and what was found about each
 //
 // The plan then reads what was found beside the prompts.
@@ -32,12 +34,19 @@ const (
 	stageFilter  = "filter"         // what was read, and the alarms
 	stagePrompts = "filter-prompts" // parts
 	stageHits    = "filter-hits"    // by slice and group
+	stageSame    = "filter-same"    // exact duplicates
+	stageSigns   = "filter-signs"   // by part
+	stagePairs   = "filter-pairs"   // by band
 	stageFound   = "filter-found"
+	stageAlarms  = "filter-alarms" // what looks as if the filters found too much
 )
 
 // Phases after the reading, in order.
 const (
 	phaseMatch  = "match"
+	phaseExact  = "exact"
+	phaseSign   = "sign"
+	phaseBand   = "band"
 	phaseSettle = "settle"
 )
 
@@ -65,9 +74,9 @@ type filterWork struct {
 // A filterPrompt is a distinct prompt of the sources.
 type filterPrompt struct {
 	PromptID string       `json:"p"`
-	Order    int64        `json:"o"` // of its first task in the sources: the first of two stays
+	Order    int64        `json:"o"` // of its first row in the sources: of two prompts the first stays
 	Source   int          `json:"s"` // index of the recipe's prompts, of the first row
-	Domain   string       `json:"d"` // of the first row
+	Domain   string       `json:"d"` // of the first row; where there are several, one in which every sign counts
 	Tasks    []filterTask `json:"t"`
 	Prompt   chat.Prompt  `json:"m"`
 }
@@ -108,10 +117,16 @@ type filterPhase struct {
 }
 
 // phases lists the phases that come after the reading.
-func (p *filterPlan) phases() []filterPhase {
+func (w *filterWork) phases(p *filterPlan) []filterPhase {
 	var out []filterPhase
 	if n := len(p.Slices) * p.Groups; n > 0 {
 		out = append(out, filterPhase{phaseMatch, n})
+	}
+	if w.step(recipe.Duplicate) >= 0 {
+		out = append(out, filterPhase{phaseExact, 1})
+	}
+	if o := nearOptions(w.recipe); o != nil {
+		out = append(out, filterPhase{phaseSign, len(p.Parts)}, filterPhase{phaseBand, o.Bands})
 	}
 	return append(out, filterPhase{phaseSettle, 1})
 }
@@ -121,6 +136,12 @@ func (w *filterWork) unit(ctx context.Context, plan *filterPlan, phase string, u
 	switch phase {
 	case phaseMatch:
 		return w.match(ctx, plan, unit)
+	case phaseExact:
+		return w.exact(ctx, plan)
+	case phaseSign:
+		return w.sign(ctx, plan, unit)
+	case phaseBand:
+		return w.band(ctx, plan, unit)
 	case phaseSettle:
 		return w.settle(ctx, plan)
 	}
@@ -191,9 +212,12 @@ func (w *filterWork) promptOf(items []plannedItem) (*filterPrompt, error) {
 			first = &items[i]
 		}
 	}
-	out := &filterPrompt{PromptID: first.PromptID, Order: first.Seq, Source: first.Source, Domain: first.Item.Domain, Prompt: first.Item.Prompt}
+	out := &filterPrompt{PromptID: first.PromptID, Order: first.Row, Source: first.Source, Domain: first.Item.Domain, Prompt: first.Item.Prompt}
 	for i := range items {
 		it := &items[i].Item
+		if dedup.StyleOf(out.Domain) == dedup.Prose && dedup.StyleOf(it.Domain) != dedup.Prose {
+			out.Domain = it.Domain
+		}
 		if i > 0 && it.Domain == items[i-1].Item.Domain && it.Effort == items[i-1].Item.Effort {
 			continue // the first row is the task
 		}

@@ -16,18 +16,28 @@ import (
 // prompt about which they found nothing has none.
 type promptFinding struct {
 	PromptID string `json:"p"`
-	// Of is the prompt id of the kept prompt that this one says again; "" where it
-	// is no duplicate.
-	Of      string  `json:"of,omitempty"`
-	Exact   bool    `json:"exact,omitempty"` // to the word
-	Jaccard float64 `json:"j,omitempty"`
-	// Efforts are those at which the kept prompt is asked, sorted.
-	Efforts []string `json:"efforts,omitempty"`
+	// Same is the first prompt that says the same to the word; Near the kept prompt
+	// that says nearly the same. Either may be nil.
+	Same *likePrompt `json:"same,omitempty"`
+	Near *likePrompt `json:"near,omitempty"`
 	// Cluster is the prompt id of the prompt that stands for the cluster which
 	// this one belongs to, or "".
 	Cluster string `json:"cluster,omitempty"`
 	// Hits are the items that the prompt holds, by index of the step.
 	Hits []stepHits `json:"hits,omitempty"`
+}
+
+// A likePrompt is another prompt that says the same.
+type likePrompt struct {
+	PromptID string  `json:"p"`
+	Jaccard  float64 `json:"j"`
+	// Efforts are those at which it is asked or another in its place, sorted. Only
+	// at these a task has an equal.
+	Efforts []string `json:"e"`
+}
+
+func (l *likePrompt) at(effort string) bool {
+	return l != nil && slices.Contains(l.Efforts, effort)
 }
 
 // stepHits are what one contamination step found in a prompt.
@@ -62,36 +72,47 @@ func taskFindings(r *recipe.Recipe, f *promptFinding, task *datasets.Task) (*dat
 		}
 	}
 	out.Contaminants = bestContaminants(out.Contaminants)
-	if f.Of != "" {
-		out.Jaccard, out.Exact = &f.Jaccard, f.Exact
-		if step, flag := duplicateStep(r, f, marks); step != nil && out.Status == "" {
-			if step.Action() == recipe.ActionDrop && slices.Contains(f.Efforts, task.Effort) {
-				out.Status, out.Of = datasets.StatusDuplicate, f.Of
-			} else {
-				out.Flags = append(out.Flags, flag)
-			}
-		}
-	}
+	duplicateFindings(out, r, f, marks, task.Effort)
 	if out.Status != "" {
 		out.Flags = nil // the status says it
 	}
 	return out, nil
 }
 
-// duplicateStep is the step under which a task is a duplicate, and its flag; nil
-// where none applies to the task.
-func duplicateStep(r *recipe.Recipe, f *promptFinding, marks stepMarks) (*recipe.PromptStep, string) {
+// duplicateFindings adds what equals of its prompt mean for a task that
+// contamination leaves in.
+func duplicateFindings(out *datasets.Findings, r *recipe.Recipe, f *promptFinding, marks stepMarks, effort string) {
+	exactly := 1.0
+	switch {
+	case f.Near != nil:
+		out.Jaccard = &f.Near.Jaccard
+	case f.Same != nil:
+		out.Jaccard = &exactly
+	}
+	if out.Status != "" {
+		return
+	}
+	same, near := "", ""
 	for i := range r.PromptFilter {
-		step := &r.PromptFilter[i]
-		switch {
+		switch step := &r.PromptFilter[i]; {
 		case !marks.has(i):
-		case step.Name == recipe.Duplicate && f.Exact:
-			return step, datasets.FlagDuplicate
-		case step.Name == recipe.NearDuplicate:
-			return step, datasets.FlagNearDuplicate
+		case step.Name == recipe.Duplicate && f.Same != nil:
+			same = step.Action()
+		case step.Name == recipe.NearDuplicate && f.Near != nil:
+			near = step.Action()
 		}
 	}
-	return nil, ""
+	dropSame, dropNear := same == recipe.ActionDrop && f.Same.at(effort), near == recipe.ActionDrop && f.Near.at(effort)
+	switch {
+	case dropNear:
+		out.Status, out.Of, out.Exact = datasets.StatusDuplicate, f.Near.PromptID, f.Same != nil
+	case dropSame:
+		out.Status, out.Of, out.Exact = datasets.StatusDuplicate, f.Same.PromptID, true
+	case same != "":
+		out.Flags = append(out.Flags, datasets.FlagDuplicate)
+	case near != "":
+		out.Flags = append(out.Flags, datasets.FlagNearDuplicate)
+	}
 }
 
 // bestContaminants are the items with the largest share.
@@ -187,63 +208,6 @@ func clusterOf(task *datasets.Task) *string {
 	}
 	return optional(task.Findings.Cluster)
 }
-
-// Filtered counts what the filters of prompts did with the tasks of a plan.
-type Filtered struct {
-	// Tasks that were left out, so that no teacher is asked.
-	Duplicates     int64 `json:"duplicates" jsonschema:"description=tasks left out because an earlier prompt says the same"`
-	NearDuplicates int64 `json:"near_duplicates" jsonschema:"description=tasks left out because an earlier prompt says nearly the same"`
-	Contaminated   int64 `json:"contaminated" jsonschema:"description=tasks left out because their prompt holds an item of an evaluation set"`
-	// Flags counts those that were found and are asked nevertheless, by flag.
-	Flags map[string]int64 `json:"flags,omitempty" jsonschema:"description=tasks that were found and are asked nevertheless; by flag"`
-	// Sets counts, by evaluation set, the tasks whose prompts hold an item of it.
-	Sets map[string]int64 `json:"sets,omitempty" jsonschema:"description=tasks by evaluation set of which they hold an item"`
-	// Warnings are alarms about what was found.
-	Warnings []string `json:"warnings,omitempty" jsonschema:"description=what looks as if the filters found too much"`
-}
-
-// Dropped is how many tasks were left out.
-func (f *Filtered) Dropped() int64 {
-	if f == nil {
-		return 0
-	}
-	return f.Duplicates + f.NearDuplicates + f.Contaminated
-}
-
-// note adds a task.
-func (f *Filtered) note(task *datasets.Task) {
-	found := task.Findings
-	if f == nil || found == nil {
-		return
-	}
-	switch {
-	case found.Status == datasets.StatusDirty:
-		f.Contaminated++
-	case found.Status == datasets.StatusDuplicate && found.Exact:
-		f.Duplicates++
-	case found.Status == datasets.StatusDuplicate:
-		f.NearDuplicates++
-	}
-	for _, flag := range found.Flags {
-		if f.Flags == nil {
-			f.Flags = map[string]int64{}
-		}
-		f.Flags[flag]++
-	}
-	seen := map[string]bool{}
-	for i := range found.Contaminants {
-		if set := found.Contaminants[i].Set; !seen[set] && (f.Sets[set] > 0 || len(f.Sets) < mostSets) {
-			seen[set] = true
-			if f.Sets == nil {
-				f.Sets = map[string]int64{}
-			}
-			f.Sets[set]++
-		}
-	}
-}
-
-// mostSets bounds the evaluation sets that are counted one by one.
-const mostSets = 100
 
 // A findingReader walks through findings beside prompts, both in the order of
 // prompt ids.
@@ -354,7 +318,7 @@ func (g *groups) splitKeys(promptID, group, cluster string) (string, string) {
 // filteredBy makes the planner heed what the filters found.
 func (p *planner) filteredBy(found FindingSource) {
 	p.findings = found
-	p.plan.Filtered = &Filtered{Warnings: found.warnings()}
+	p.plan.Filtered = &datasets.Filtered{Warnings: found.warnings()}
 }
 
 // drop places a task that no teacher is asked; a sample does without it.

@@ -173,7 +173,7 @@ func (w *world) startAs(recipe string, more func(*wire.BuildRef)) *run {
 	ref := w.submit(recipe)
 	more(&ref)
 	r := &run{w: w, ref: ref, started: time.Now(), reports: map[string]*wire.StreamSummary{}, counts: map[string]wire.AskCounts{}}
-	r.plan = must[wire.PlanOutput](w, wire.ActivityPlan, r.ref)
+	r.plan = w.filtered(r.ref, must[wire.PlanOutput](w, wire.ActivityPlan, r.ref))
 	return r
 }
 

@@ -46,6 +46,8 @@ type Manifest struct {
 	// the versions that they had.
 	Methods    []Method `json:"methods,omitempty"`
 	Sources    []Source `json:"sources"`
+	// EvaluationSets are the files that the prompts were held against.
+	EvaluationSets []Source `json:"evaluation_sets,omitempty"`
 	Reports    []string `json:"reports"`                      // keys
 	Tool       string   `json:"tool"`                         // name and version of the program
 	CostMicros int64    `json:"cost_micros"`                  // spent by the build
@@ -102,6 +104,8 @@ type Counts struct {
 	Candidates    int64            `json:"candidates"`
 	Accepted      int64            `json:"accepted"`
 	Rows          map[string]int64 `json:"rows"` // by table; Publish fills it in from the files
+	// Filtered counts what the filters of prompts found; absent without them.
+	Filtered *datasets.Filtered `json:"filtered,omitempty"`
 }
 
 // A ManifestTeacher is a teacher of the build and what it did there.

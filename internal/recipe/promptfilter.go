@@ -48,53 +48,55 @@ func (s *PromptStep) Action() string {
 // A DuplicateStep finds prompts that say the same as an earlier one.
 type DuplicateStep struct {
 	// What happens to them: drop asks no teacher, flag only marks them.
-	Action string `yaml:"action" enum:"drop,flag" default:"drop"`
+	Action string `yaml:"action" json:"action,omitempty" enum:"drop,flag" default:"drop"`
 	// Which tasks it applies to; the same as when beside the name.
-	When *When `yaml:"when"`
+	When *When `yaml:"when" json:"-"`
 }
 
 // A NearDuplicateStep finds prompts that say nearly the same as an earlier one.
 type NearDuplicateStep struct {
 	// Least Jaccard similarity of the shingles of two prompts; 0.8 where absent.
-	Jaccard *float64 `yaml:"jaccard" min:"0.3" max:"1"`
+	Jaccard *float64 `yaml:"jaccard" json:"jaccard,omitempty" min:"0.3" max:"1"`
 	// Bands of the signature; 20 where absent. More bands find more and cost more.
-	Bands int `yaml:"bands" min:"1" max:"256"`
+	Bands int `yaml:"bands" json:"bands,omitempty" min:"1" max:"256"`
 	// Hashes a band; 6 where absent. More rows compare fewer pairs and find fewer.
-	Rows int `yaml:"rows" min:"1" max:"64"`
+	Rows int `yaml:"rows" json:"rows,omitempty" min:"1" max:"64"`
 	// Words of a shingle; 5 where absent.
-	Shingle int `yaml:"shingle" min:"1" max:"32"`
+	Shingle int `yaml:"shingle" json:"shingle,omitempty" min:"1" max:"32"`
+	// Whether prompts that differ in their values alone (a number, an identifier, an argument, a quotation, a name) are near-duplicates too.
+	AnyValues bool `yaml:"any_values" json:"any_values,omitempty"`
 	// Prompts of one cluster above which the plan warns; 1000 where absent.
-	MaxCluster int `yaml:"max_cluster" min:"1"`
+	MaxCluster int `yaml:"max_cluster" json:"max_cluster,omitempty" min:"1"`
 	// Share of a source's prompts that may be found before the plan warns; 0.5 where absent.
-	MaxSourceLoss *float64 `yaml:"max_source_loss" min:"0" max:"1"`
+	MaxSourceLoss *float64 `yaml:"max_source_loss" json:"max_source_loss,omitempty" min:"0" max:"1"`
 	// What happens to them: drop asks no teacher, flag only marks them.
-	Action string `yaml:"action" enum:"drop,flag" default:"drop"`
+	Action string `yaml:"action" json:"action,omitempty" enum:"drop,flag" default:"drop"`
 	// Which tasks it applies to; the same as when beside the name.
-	When *When `yaml:"when"`
+	When *When `yaml:"when" json:"-"`
 }
 
 // A ContaminationStep finds prompts that hold items of evaluation sets.
 type ContaminationStep struct {
 	// Files of the evaluation sets: paths, globs, folders or s3:// URLs, in the formats of prompt files.
-	Against []string `yaml:"against" required:"true"`
+	Against []string `yaml:"against" json:"against,omitempty" required:"true"`
 	// Words in a row that make a match.
-	Ngram int `yaml:"ngram" min:"2" max:"64" default:"8"`
+	Ngram int `yaml:"ngram" json:"ngram,omitempty" min:"2" max:"64" default:"8"`
 	// Share of an item's words that one prompt must exceed; 0.5 where absent.
-	Share *float64 `yaml:"share" min:"0" max:"0.99"`
+	Share *float64 `yaml:"share" json:"share,omitempty" min:"0" max:"0.99"`
 	// Where an item of the sets holds what.
-	Fields EvalFields `yaml:"fields"`
+	Fields EvalFields `yaml:"fields" json:"fields,omitzero"`
 	// What happens to them: flag only marks them, drop asks no teacher.
-	Action string `yaml:"action" enum:"drop,flag" default:"flag"`
+	Action string `yaml:"action" json:"action,omitempty" enum:"drop,flag" default:"flag"`
 	// Which tasks it applies to; the same as when beside the name.
-	When *When `yaml:"when"`
+	When *When `yaml:"when" json:"-"`
 }
 
 // EvalFields are dotted paths into an item of an evaluation set.
 type EvalFields struct {
 	// Text of the question, or a list of messages; where absent, the first of prompt, messages, question, instruction, problem, query, input and text that the item has.
-	Question string `yaml:"question"`
+	Question string `yaml:"question" json:"question,omitempty"`
 	// Text of the answer, which is looked for too; none where absent.
-	Answer string `yaml:"answer"`
+	Answer string `yaml:"answer" json:"answer,omitempty"`
 }
 
 // decodePromptStep reads a filter of prompts: a name, or {name: options} with an
