@@ -81,6 +81,13 @@ func (n *AnswerComparer) Near(a, b *datasets.Candidate) bool {
 	return near
 }
 
+// Forget gives back what is held of the answers to a task that is done with.
+func (n *AnswerComparer) Forget() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.held, n.size = nil, 0
+}
+
 // features are held, since an answer is compared with many. What is held is
 // bounded by the options, and never by how many answers a task has.
 func (n *AnswerComparer) features(c *datasets.Candidate) *features {

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/stillhouse-data/stillhouse/datasets"
+	"github.com/stillhouse-data/stillhouse/datasets/dedup"
 )
 
 // chooser is what the policies share: order, duplicates, caps.
@@ -217,24 +218,11 @@ func length(c *datasets.Candidate) int {
 
 // answerKey is the same for answers that are equal.
 func answerKey(c *datasets.Candidate) string {
-	m := c.Answer()
-	if m == nil {
-		return "\x00none\x00" + c.SampleID
+	key, ok := dedup.AnswerKey(c)
+	if !ok {
+		return "none " + c.SampleID
 	}
-	var b strings.Builder
-	for _, part := range []*string{m.Content, m.ReasoningContent} {
-		if part != nil {
-			b.WriteString(squash(*part))
-		}
-		b.WriteByte(0)
-	}
-	for i := range m.ToolCalls {
-		b.WriteString(m.ToolCalls[i].Name)
-		b.WriteByte(0)
-		b.WriteString(m.ToolCalls[i].Arguments)
-		b.WriteByte(0)
-	}
-	return b.String()
+	return key.String()
 }
 
 func squash(s string) string {
