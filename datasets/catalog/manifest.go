@@ -44,16 +44,16 @@ type Manifest struct {
 	RecipeDigest string            `json:"recipe_digest"`    // hex SHA-256 of the recipe file
 	// Methods are the verifiers, filters and policies that the build used, with
 	// the versions that they had.
-	Methods    []Method `json:"methods,omitempty"`
-	Sources    []Source `json:"sources"`
+	Methods []Method `json:"methods,omitempty"`
+	Sources []Source `json:"sources"`
 	// EvaluationSets are the files that the prompts were held against.
 	EvaluationSets []Source `json:"evaluation_sets,omitempty"`
-	Reports    []string `json:"reports"`                      // keys
-	Tool       string   `json:"tool"`                         // name and version of the program
-	CostMicros int64    `json:"cost_micros"`                  // spent by the build
-	LostMicros int64    `json:"failed_cost_micros,omitempty"` // of them, on requests that brought no answer
-	Unpriced   int64    `json:"unpriced_asks"`                // asks whose price is not known
-	DurationMS int64    `json:"duration_ms,omitempty"`
+	Reports        []string `json:"reports"`                      // keys
+	Tool           string   `json:"tool"`                         // name and version of the program
+	CostMicros     int64    `json:"cost_micros"`                  // spent by the build
+	LostMicros     int64    `json:"failed_cost_micros,omitempty"` // of them, on requests that brought no answer
+	Unpriced       int64    `json:"unpriced_asks"`                // asks whose price is not known
+	DurationMS     int64    `json:"duration_ms,omitempty"`
 	// Notes are what whoever published the version wants kept with it.
 	Notes map[string]string `json:"notes,omitempty"`
 }
