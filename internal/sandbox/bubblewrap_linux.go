@@ -31,7 +31,6 @@ type bubblewrap struct {
 	base    []string // arguments of every program
 	root    bool     // we are root, and programs become other users
 	uids    int      // first of the slots' users
-	mu      sync.Mutex
 	cgroups *cgroups // nil where none can be had
 }
 
@@ -41,6 +40,7 @@ func openBubblewrap(o *Options) (isolation, string, error) {
 	if err != nil {
 		return nil, "", errors.New("bwrap is not installed")
 	}
+	keepDescriptors()
 	b := &bubblewrap{path: path, root: os.Geteuid() == 0, uids: slotUsers()}
 	b.base = bubblewrapArgs()
 	about := []string{}
@@ -53,6 +53,20 @@ func openBubblewrap(o *Options) (isolation, string, error) {
 		about = append(about, "as users of its own")
 	}
 	return b, strings.Join(about, ", "), nil
+}
+
+// keepDescriptors keeps from programs what this process was itself given by
+// whoever started it: Go closes its own files in what it starts, but not those.
+func keepDescriptors() {
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return // the box has no more than what we have been given
+	}
+	for _, f := range open {
+		if fd, err := strconv.Atoi(f.Name()); err == nil && fd > 2 {
+			unix.CloseOnExec(fd)
+		}
+	}
 }
 
 // slotUsers is the first of the user ids that programs run as, where we are
@@ -126,6 +140,9 @@ func (b *bubblewrap) start(j *job, slot int) (process, error) {
 			perms = "0555"
 		}
 		args = append(args, "--perms", perms, "--ro-bind-data", pass(mem), "/box/"+f.name)
+	}
+	if j.bind != "" {
+		args = append(args, "--ro-bind", j.bind, "/std")
 	}
 	size := strconv.FormatInt(max(4096, j.limits.Disk), 10)
 	args = append(args,
@@ -206,6 +223,10 @@ type wrapped struct {
 	status     *bufio.Reader // JSON texts: first the pid, last the exit code
 	group      *cgroup       // nil for none
 	oomBefore  int64
+
+	mu     sync.Mutex
+	child  int // pidfd of the box's first process, which holds all others; -1 once it was waited for
+	killed bool
 }
 
 // setUp bounds how long bwrap may take until the program could start.
@@ -229,7 +250,7 @@ func (p *wrapped) begin(j *job, block *os.File) error {
 		_ = f.Close() // the only writer of status is bwrap now
 	}
 	fail := func(err error) error {
-		p.kill()
+		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 		_ = p.cmd.Wait()
 		_ = p.statusFile.Close()
 		return err
@@ -243,6 +264,9 @@ func (p *wrapped) begin(j *job, block *os.File) error {
 		return fail(errors.New("bwrap did not set up a sandbox: this machine may forbid user namespaces (sysctl kernel.unprivileged_userns_clone, user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns)"))
 	}
 	_ = p.statusFile.SetReadDeadline(time.Time{})
+	if p.child, err = unix.PidfdOpen(started.PID, 0); err != nil {
+		return fail(fmt.Errorf("hold a program: %w", err))
+	}
 	if p.group != nil {
 		if err := p.group.add(started.PID); err != nil {
 			return fail(fmt.Errorf("put a program into its cgroup: %w", err))
@@ -271,14 +295,32 @@ func limited(j *job, grouped bool) []string {
 // boxProcesses is how many processes of a box are its own.
 const boxProcesses = 2
 
-// kill ends bwrap, with which its pid namespace ends and all that is in it.
+// kill ends the first process of the box, and with it all others. bwrap, which
+// waits for it outside, ends once none of them is left, so that neither
+// processes nor their memory count against the program that comes next.
 func (p *wrapped) kill() {
-	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.child < 0 {
+		return // its number may be another program's by now
+	}
+	p.killed = true
+	_ = unix.PidfdSendSignal(p.child, unix.SIGKILL, nil, 0)
+}
+
+// waited lets go of a program that has ended, and tells whether it was killed.
+func (p *wrapped) waited() (killed bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_ = unix.Close(p.child)
+	p.child = -1
+	return p.killed
 }
 
 func (p *wrapped) wait() (exit, error) {
 	defer p.statusFile.Close()
 	err := p.cmd.Wait()
+	killed := p.waited()
 	var e exit
 	var status *exec.ExitError
 	if err != nil && !errors.As(err, &status) {
@@ -294,7 +336,7 @@ func (p *wrapped) wait() (exit, error) {
 	case e.code == 128+int(syscall.SIGXCPU):
 		e.limit = endedCPU
 	}
-	if e.limit != "" || state.Signaled() {
+	if e.limit != "" || state.Signaled() || killed {
 		return e, nil
 	}
 	// bwrap tells an exit code only of a program that it could start.

@@ -85,6 +85,7 @@ type job struct {
 	argv   []string
 	files  []file
 	limits Limits
+	bind   string   // a folder of this machine that the program sees at /std; "" for none
 	stdin  *os.File // nil: empty
 	stdout *os.File // nil: thrown away
 	stderr *os.File // nil: thrown away
@@ -125,7 +126,8 @@ type Box struct {
 	in    isolation
 	slots chan int
 	tools tools
-	go_   goTools
+
+	golang goTools
 }
 
 // Open finds a sandbox that works here, by running a program in each kind in
@@ -201,7 +203,7 @@ func (b *Box) String() string {
 // Close gives back what the sandbox holds. No program is running any more.
 func (b *Box) Close() {
 	b.in.close()
-	b.go_.close()
+	b.golang.close()
 }
 
 // slot waits for a place to run a program.

@@ -1,11 +1,13 @@
 package sandbox
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -26,7 +28,14 @@ func openUnsafe() (isolation, string, error) {
 func (u *bare) close() { _ = os.RemoveAll(u.root) }
 
 func (u *bare) start(j *job, _ int) (process, error) {
-	dir, err := writeFiles(u.root, j.files)
+	files := j.files
+	if j.bind != "" {
+		files = slices.Clone(files)
+		for i := range files {
+			files[i].data = bytes.ReplaceAll(files[i].data, []byte("/std/"), []byte(j.bind+"/"))
+		}
+	}
+	dir, err := writeFiles(u.root, files)
 	if err != nil {
 		return nil, err
 	}

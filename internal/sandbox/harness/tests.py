@@ -276,7 +276,7 @@ def main():
         n = where(e)
         line = lines[n - 1].strip()[:160] if 0 < n <= len(lines) else ""
         if isinstance(e, AssertionError):
-            reason = "wrong: " + (line or str(e)[:160])
+            reason = "wrong: " + line + (" (%s)" % str(e)[:100] if str(e) else "")
         else:
             reason = "%s: %s, at: %s" % (type(e).__name__, str(e)[:160], line)
         # An error before the answer has said anything is the tests' own, unless
