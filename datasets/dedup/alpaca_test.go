@@ -2,7 +2,9 @@ package dedup
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -48,36 +50,39 @@ func alpaca(t testing.TB) []alpacaAnswer {
 	return out
 }
 
-// similarPairs compares all documents with all, without signatures.
+// similarPairs compares all documents with all, without signatures. Two sets of
+// similarity j share one of the rarest 1-j of each, so that only those that do
+// are looked at (Chaudhuri, Ganti, Kaushik: A Primitive Operator for Similarity
+// Joins, 2006).
 func similarPairs(o NearOptions, documents []Document) map[[2]int]float64 {
 	x := newExtractor(o)
-	holders := map[uint64][]int{}
 	all := make([]features, len(documents))
+	count := map[uint64]int{}
 	for i := range documents {
-		f := x.features(&documents[i])
-		all[i] = features{fixed: f.fixed, shingles: slices.Clone(f.shingles), names: slices.Clone(f.names), words: slices.Clone(f.words)}
-		for _, s := range f.shingles {
-			holders[s] = append(holders[s], i)
+		all[i] = cloned(x.features(&documents[i]))
+		for _, s := range all[i].shingles {
+			count[s]++
 		}
 	}
+	holders := map[uint64][]int{}
 	out := map[[2]int]float64{}
-	for _, list := range holders {
-		for i, b := range list {
-			for _, a := range list[:i] {
-				if _, ok := out[[2]int{a, b}]; ok {
+	seen := map[[2]int]bool{}
+	for b := range all {
+		rarest := slices.Clone(all[b].shingles)
+		slices.SortFunc(rarest, func(s, t uint64) int { return cmp.Or(cmp.Compare(count[s], count[t]), cmp.Compare(s, t)) })
+		n := len(rarest)
+		for _, s := range rarest[:min(n, n-int(math.Ceil(o.Jaccard*float64(n)-1e-9))+1)] {
+			for _, a := range holders[s] {
+				pair := [2]int{a, b}
+				if seen[pair] {
 					continue
 				}
-				j, same := alike(&o, &all[a], &all[b])
-				if !same {
-					j = 0
+				seen[pair] = true
+				if j, near := alike(&o, &all[a], &all[b]); near {
+					out[pair] = j
 				}
-				out[[2]int{a, b}] = j
 			}
-		}
-	}
-	for pair, j := range out {
-		if j == 0 {
-			delete(out, pair)
+			holders[s] = append(holders[s], b)
 		}
 	}
 	return out

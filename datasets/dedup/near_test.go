@@ -40,7 +40,7 @@ func TestNearFindsWhatComparingAllFinds(t *testing.T) {
 	for i, a := range answers {
 		documents[i] = Document{Order: uint64(i), Text: a.Output}
 	}
-	for _, o := range []NearOptions{{AnyValues: true}, {AnyValues: true, Bands: 14, Rows: 8}, {}} {
+	for _, o := range []NearOptions{{AnyValues: true, Bands: 14, Rows: 8}, {}} {
 		got, stats := nearDuplicates(t, o, documents)
 		want := keptBy(similarPairs(o.WithDefaults(), documents), len(documents))
 		if len(got) != len(want) || stats.Duplicates != int64(len(want)) {

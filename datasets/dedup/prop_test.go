@@ -118,8 +118,7 @@ func promises(t interface{ Fatalf(string, ...any) }, o NearOptions, documents []
 	byOrder := func(order uint64) features {
 		for i := range documents {
 			if documents[i].Order == order {
-				f := x.features(&documents[i])
-				return features{fixed: f.fixed, shingles: slices.Clone(f.shingles), names: slices.Clone(f.names), words: slices.Clone(f.words)}
+				return cloned(x.features(&documents[i]))
 			}
 		}
 		t.Fatalf("no document %d", order)
@@ -220,7 +219,11 @@ func TestNotByChains(t *testing.T) {
 func TestExact(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(rt *rapid.T) {
-		keys := rapid.SliceOfN(rapid.ByteRange(0, 9), 0, 2000).Draw(rt, "keys")
+		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 2))
+		keys := make([]byte, rapid.IntRange(0, 2000).Draw(rt, "documents"))
+		for i := range keys {
+			keys[i] = byte(min(random.IntN(40), 36))
+		}
 		first := map[byte]uint64{}
 		want := map[uint64]uint64{}
 		order := func(i int) uint64 { return uint64(i)*7919%2003 + 5 }
