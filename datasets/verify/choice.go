@@ -24,7 +24,7 @@ func judgeChoice(_ context.Context, in Input) finding {
 	}
 	listed := listedOptions(in.Prompt)
 	gold := goldStatement(*in.Gold)
-	statement, how := finalStatement(in.Content)
+	statement, how := finalStatement(in.Content, readableLetter)
 	if how == "" {
 		statement = lastLine(in.Content)
 	}
@@ -77,6 +77,11 @@ func readLetter(statement string) (byte, bool) {
 		return 0, false
 	}
 	return strings.ToUpper(m[1] + m[2])[0], true
+}
+
+func readableLetter(statement string) bool {
+	_, ok := readLetter(statement)
+	return ok
 }
 
 // maxListed bounds the part of a prompt in which options are looked for, from

@@ -18,17 +18,21 @@ const (
 )
 
 // finalStatement finds where an answer says its result: in the last \boxed{},
-// else after the last marker (####, a line's A:, "Answer:", "The answer is",
-// "Final answer"). It is "" and "" where there is neither. It takes time linear
-// in the text.
-func finalStatement(text string) (statement, how string) {
-	if s, ok := lastBox(text); ok {
-		return s, byBox
+// or after the last marker (####, a line's A:, "Answer:", "The answer is",
+// "Final answer"). Where a marker comes after the last box, what follows it
+// counts if it is readable, else the box. It is "" and "" where there is neither.
+// It takes time linear in the text.
+func finalStatement(text string, readable func(string) bool) (statement, how string) {
+	at := boxBefore(text, len(text))
+	end := lastMarker(text[max(0, at):])
+	if end >= 0 {
+		statement, how = lineAfter(text[max(0, at)+end:]), byMarker
 	}
-	if end := lastMarker(text); end >= 0 {
-		return lineAfter(text[end:]), byMarker
+	if at < 0 || how != "" && readable(trimStatement(statement)) {
+		return statement, how
 	}
-	return "", ""
+	statement, _ = lastBox(text)
+	return statement, byBox
 }
 
 // lastLine is the last line that is not blank, if it is at most 200 bytes long:
@@ -76,7 +80,22 @@ func lastBox(text string) (string, bool) {
 }
 
 // betweenBoxes is what may stand between the boxes of one list.
-var betweenBoxes = regexp.MustCompile(`^(?:[\s$,;&]|\\[()\[\],; ]|\\q?quad|\\(?:text|mathrm|textrm)\s*\{\s*,?\s*(?:and|or)\s*\}|\band\b|\bor\b)*$`)
+var betweenBoxes = regexp.MustCompile(`^(?:[\s$,;&]|\\[()\[\],; ]|\\q?quad|\\(?:text|mathrm|textrm)\s*\{\s*,?\s*(?:and|or)\s*\}|\band\b|\bor\b|\b[A-Za-z](?:_\{?\w{1,3}\}?)?\s*=)*$`)
+
+// asserted is what a sentence says that something is: 120 of "The volume is
+// 120". It is "" where there is no such sentence, or it may deny it.
+func asserted(sentence string) string {
+	m := assertion.FindStringSubmatch(sentence)
+	if m == nil || denial.MatchString(m[1]) {
+		return ""
+	}
+	return trimStatement(m[2])
+}
+
+var (
+	assertion = regexp.MustCompile(`^(.*\b(?:is|are|equals|=))\s+(?:(?:equal to|exactly|approximately|about)\s+)?(.*)$`)
+	denial    = regexp.MustCompile(`(?i)\b(?:not|never|no|neither|nor|if|unless|whether|wrong|incorrect|doubt|suppose|assume|assuming|maybe|perhaps|possibly|either|or|but)\b|n't\b|\?`)
+)
 
 // behindBox is what continues a box's statement outside of it.
 var behindBox = regexp.MustCompile(`^(?:\s|\$|\\\)|\*|\\text\s*\{|\\[, ])*(\\?%|(?i:percent|pct|per cent|hundred|thousand|million|billion|trillion|dozen)\b)`)
@@ -193,8 +212,20 @@ func answerMarker(text string, start, end int) int {
 		}
 	case before == "final", before == "the final", before == "my final":
 		return offset(after)
+	case before == "" && startsLine(window) && opensMath(after):
+		return offset(after) // a heading, or "Answer $18$"
 	}
 	return -1
+}
+
+// opensMath tells whether mathematics follows, or a new line.
+func opensMath(s string) bool {
+	for _, opening := range []string{"$", `\(`, `\[`, "\n", "\r\n"} {
+		if strings.HasPrefix(s, opening) {
+			return true
+		}
+	}
+	return false
 }
 
 // lineAfter is the rest of the line, or the next line that says something. It

@@ -95,7 +95,7 @@ func plainInteger(s string) (n int64, ok bool) {
 		return 0, false
 	}
 	comma := strings.IndexByte(s, ',')
-	if comma == 0 || comma > 3 {
+	if comma == 0 || comma > 3 || comma > 0 && s[0] == '0' {
 		return 0, false
 	}
 	for i := range len(s) {
@@ -118,29 +118,54 @@ func plainInteger(s string) (n int64, ok bool) {
 
 // goldStatement is the gold's own final statement, or all of it.
 func goldStatement(gold string) string {
-	if s, how := finalStatement(gold); how != "" {
+	if s, how := finalStatement(gold, readableMath); how != "" {
 		return trimStatement(s)
 	}
 	return trimStatement(gold)
 }
 
+// readableMath tells whether a statement is a value rather than words.
+func readableMath(statement string) bool {
+	if _, ok := plainInteger(statement); ok {
+		return true
+	}
+	if _, ok := readLetter(statement); ok {
+		return true
+	}
+	v, err := mathexpr.Read(statement)
+	return err == nil && v.Words() == 0
+}
+
 // answerStatement is what the answer says last, and whether it says anything.
-// A last line counts only where it is one value without working; a sentence is none.
+// Of a sentence after a marker, as in "The answer is: the volume is 120", what it
+// asserts counts. A last line counts only where it is one value without working,
+// or says what one unknown is: x = 5, x < 2.
 func answerStatement(content string) (string, bool) {
-	s, how := finalStatement(content)
+	s, how := finalStatement(content, readableMath)
 	if how != "" {
 		s = trimStatement(s)
+		if _, ok := plainInteger(s); !ok && how == byMarker && strings.Contains(s, " ") && !readableMath(s) {
+			if value := asserted(s); value != "" && readableMath(value) {
+				s = value
+			}
+		}
 		return s, s != ""
 	}
 	line := trimStatement(lastLine(content))
-	if line == "" || strings.Contains(line, "=") {
+	if line == "" {
 		return "", false
 	}
 	if _, ok := readLetter(line); ok {
 		return line, true
 	}
 	v, err := mathexpr.Read(line)
-	return line, err == nil && v.Words() <= 1
+	switch {
+	case err != nil:
+		return line, false
+	case v.Words() > 1:
+		return line, strings.Contains(line, `\text`)
+	}
+	return line, !strings.Contains(line, "=") || v.Solution()
 }
 
 // sameText compares what could not be read: white space and LaTeX spacing

@@ -293,7 +293,7 @@ func FuzzMath(f *testing.F) {
 		v.Verify(context.Background(), Input{Content: answer, Gold: &gold})
 		// What is read as a value is met by itself after a marker.
 		stated := trimStatement(gold)
-		_, how := finalStatement(gold)
+		_, how := finalStatement(gold, readableMath)
 		if _, err := mathexpr.Read(stated); err == nil && how == "" && !strings.Contains(stated, "\n") {
 			if got := v.Verify(context.Background(), Input{Content: "A: " + stated, Gold: &stated}); got.Verdict != "pass" {
 				t.Errorf("%q after a marker: %s (%s), read %q", stated, got.Verdict, got.Reason, deref(got.Extracted))

@@ -40,7 +40,7 @@ const (
 
 // Limits of one comparison.
 const (
-	maxSteps  = 400_000 // a step multiplies two terms, or two words of a long number
+	maxSteps  = 120_000 // a step multiplies two terms, or two words of a long number
 	maxTerms  = 2_000   // of one polynomial
 	maxAtoms  = 40      // different variables, radicals and functions
 	maxDegree = 4_096   // of one variable

@@ -198,7 +198,7 @@ func (l *lexer) number() error {
 	n := digits(rest)
 	text := rest[:n]
 	used := n
-	if n >= 1 && n <= 3 {
+	if n >= 1 && n <= 3 && rest[0] != '0' {
 		for separator := l.separator(rest[used:]); separator != ""; {
 			tail, ok := strings.CutPrefix(rest[used:], separator)
 			if !ok || digits(tail) != 3 {

@@ -60,6 +60,9 @@ func (l *lexer) command() error {
 		l.plain(name)
 	case textCommands[name]:
 		return l.textCommand(name)
+	case strings.HasPrefix(name, "quad"):
+		l.i -= n - len("quad") // \quadx, as some collections have it
+		l.spaced = true
 	default:
 		return l.oddCommand(name)
 	}

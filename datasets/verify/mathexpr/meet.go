@@ -3,6 +3,7 @@ package mathexpr
 import (
 	"errors"
 	"math/big"
+	"slices"
 	"strings"
 )
 
@@ -315,7 +316,9 @@ func (m *meeting) meetsList(gold, answer *Value, depth int) Judgement {
 // meetsElements pairs every element of gold with its own of answer.
 func (m *meeting) meetsElements(gold, answer []*Value, depth int) Judgement {
 	if len(gold) != len(answer) {
-		return judgeDiffers
+		if gold, answer = m.distinct(gold, depth), m.distinct(answer, depth); len(gold) != len(answer) {
+			return judgeDiffers
+		}
 	}
 	used := make([]bool, len(answer))
 	worst := judgeEqual
@@ -351,6 +354,17 @@ func (m *meeting) meetsElements(gold, answer []*Value, depth int) Judgement {
 		gold = left
 	}
 	return worst
+}
+
+// distinct drops elements that are equal to one before.
+func (m *meeting) distinct(items []*Value, depth int) []*Value {
+	var out []*Value
+	for _, v := range items {
+		if !slices.ContainsFunc(out, func(o *Value) bool { return m.meets(o, v, depth+1) == judgeEqual }) {
+			out = append(out, v)
+		}
+	}
+	return out
 }
 
 // worse is the judgement that decides a whole: fail before unknown before pass.

@@ -81,6 +81,27 @@ func (v *Value) Words() int {
 	return n
 }
 
+// Solution tells whether the value says what one unknown is, x = 5 or x < 2, or
+// is an equation, against working such as 9·2 = 18.
+func (v *Value) Solution() bool {
+	switch v.kind {
+	case kindRelation:
+		return true
+	case kindNamed:
+		return len(v.name) <= 1 || strings.ContainsAny(v.name[1:2], "_(,'")
+	case kindTuple, kindSet, kindUnion:
+		return true
+	case kindList:
+		for _, item := range v.items {
+			if item.kind == kindNamed && !item.Solution() {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
 // full is the expression with scale and percent applied.
 func (v *Value) full() *node {
 	n := v.scaled()
