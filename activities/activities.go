@@ -85,15 +85,17 @@ type Registry interface {
 // RegisterPipeline registers everything but asking.
 func (a *Activities) RegisterPipeline(r Registry) {
 	for name, f := range map[string]any{
-		wire.ActivityPlan:    a.Plan,
-		wire.ActivityImport:  a.ImportRecorded,
-		wire.ActivityRefine:  a.RefineShard,
-		wire.ActivitySeal:    a.Seal,
-		wire.ActivityAbandon: a.AbandonBuild,
-		wire.ActivityBudget:  a.OpenBudget,
-		wire.ActivityPrepare: a.PrepareHandOff,
-		wire.ActivityLaunch:  a.LaunchTraining,
-		wire.ActivityFollow:  a.FollowTraining,
+		wire.ActivityPlan:         a.Plan,
+		wire.ActivityImport:       a.ImportRecorded,
+		wire.ActivityMeasure:      a.MeasureShards,
+		wire.ActivityMergeMeasure: a.MergeMeasures,
+		wire.ActivityRefine:       a.RefineShard,
+		wire.ActivitySeal:         a.Seal,
+		wire.ActivityAbandon:      a.AbandonBuild,
+		wire.ActivityBudget:       a.OpenBudget,
+		wire.ActivityPrepare:      a.PrepareHandOff,
+		wire.ActivityLaunch:       a.LaunchTraining,
+		wire.ActivityFollow:       a.FollowTraining,
 
 		wire.ActivityFilterPrompts: a.FilterPrompts,
 		wire.ActivityPlanFiltered:  a.PlanFiltered,

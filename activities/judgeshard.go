@@ -104,7 +104,7 @@ func (w *judgeWork) run(ctx context.Context) (*wire.JudgeOutput, error) {
 	if w.health.stop() != nil {
 		return w.output(), nil // what it said before is in the store
 	}
-	rt, plan, err := w.a.planned(ctx, w.in.BuildRef, w.in.PlanKey)
+	rt, plan, err := w.a.measured(ctx, w.in.BuildRef, w.in.PlanKey, w.in.StatsKey)
 	if err != nil {
 		return nil, err
 	}

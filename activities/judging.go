@@ -41,7 +41,9 @@ func (rt *runtime) judge(ctx context.Context, paid opinions, tasks ...*refinedTa
 // judgeOne judges one candidate by what costs nothing: paid verifiers are left
 // out, as if they did not apply.
 func (rt *runtime) judgeOne(ctx context.Context, task *datasets.Task, c *datasets.Candidate) error {
-	return rt.judgeAll(ctx, nil, []*judging{rt.judging(task, c)})
+	one := rt.judging(task, c)
+	one.stats = nil // while teachers are still asked nobody knows them
+	return rt.judgeAll(ctx, nil, []*judging{one})
 }
 
 // judgeAll carries out the stages, in their order: what costs nothing comes

@@ -119,7 +119,7 @@ func (a *Activities) plan(ctx context.Context, ref wire.BuildRef, found *foundPr
 		Budget: limited, Sandbox: sandboxed,
 		Key: key, Tasks: plan.Tasks, Prompts: plan.Prompts, Duplicates: plan.Duplicates,
 		BadRows: plan.BadRows, Shards: len(plan.Shards), Dropped: plan.Filtered.Dropped(),
-		Judges: rt.judgePlans(),
+		Measure: rt.needsStats(), Judges: rt.judgePlans(),
 	}
 	for i := range rt.recipe.Teachers {
 		t := rt.teachers[rt.recipe.Teachers[i].ID]

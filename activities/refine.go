@@ -68,7 +68,7 @@ func (a *Activities) RefineShard(ctx context.Context, in wire.RefineInput) (*wir
 }
 
 func (a *Activities) refineShard(ctx context.Context, in wire.RefineInput) (*wire.RefineCounts, error) {
-	rt, plan, err := a.planned(ctx, in.BuildRef, in.PlanKey)
+	rt, plan, err := a.measured(ctx, in.BuildRef, in.PlanKey, in.StatsKey)
 	if err != nil {
 		return nil, err
 	}
@@ -205,6 +205,16 @@ func (rt *runtime) refine(ctx context.Context, look history, step int, since tim
 
 // refineHeard is refine with what judges are heard by; nil: nobody is.
 func (rt *runtime) refineHeard(ctx context.Context, look history, step int, since time.Time, tasks []datasets.Task, heard *hearing) ([]refinedTask, error) {
+	out, err := rt.gather(ctx, look, step, since, tasks)
+	if err != nil {
+		return nil, err
+	}
+	return out, rt.judgeHeard(ctx, heard, out)
+}
+
+// gather makes the candidates of some tasks of one cell, which nobody has
+// judged yet.
+func (rt *runtime) gather(ctx context.Context, look history, step int, since time.Time, tasks []datasets.Task) ([]refinedTask, error) {
 	out := make([]refinedTask, len(tasks))
 	for i := range tasks {
 		out[i] = refinedTask{Task: tasks[i], Status: statusBefore(&tasks[i])}
@@ -218,7 +228,7 @@ func (rt *runtime) refineHeard(ctx context.Context, look history, step int, sinc
 			return nil, err
 		}
 	}
-	return out, rt.judgeHeard(ctx, heard, out)
+	return out, nil
 }
 
 // addCandidate appends what is known of one ask.

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/stillhouse-data/stillhouse/datasets"
+	"github.com/stillhouse-data/stillhouse/datasets/dedup"
 	"github.com/stillhouse-data/stillhouse/datasets/filter"
 	"github.com/stillhouse-data/stillhouse/datasets/merge"
 	"github.com/stillhouse-data/stillhouse/internal/answers"
@@ -36,7 +37,11 @@ type runtime struct {
 	teachers map[string]*teacher
 	filters  []step
 	policy   merge.Policy
+	near     *dedup.AnswerComparer // of answers to one task; nil: equal ones alone count once
 	accept   string
+
+	stats      *filter.Stats    // of all answers of the build, where a filter needs them
+	measuredAs *measuredRuntime // that has them
 
 	check      *check // of all verifiers
 	checkCount int

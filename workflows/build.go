@@ -65,6 +65,7 @@ type build struct {
 	inFlight int
 	failure  error // of a refinement
 	judges   judging
+	stats    string // key of the measures of all answers
 }
 
 func (b *build) setup(ctx workflow.Context) error {
@@ -72,6 +73,7 @@ func (b *build) setup(ctx workflow.Context) error {
 	b.streams = map[string]*wire.StreamReport{}
 	if c := b.in.Carry; c != nil {
 		b.started, b.plan, b.refined, b.next, b.paused = c.Started, c.Plan, c.Refined, c.Next, c.Paused
+		b.stats = c.Stats
 		for _, s := range c.Streams {
 			b.streams[s.Teacher] = &s
 			b.order = append(b.order, s.Teacher)
@@ -197,6 +199,11 @@ func (b *build) askAndRefine(ctx workflow.Context) error {
 		if err := b.streamFailure(); err != nil {
 			return err
 		}
+		if b.unmeasured() && b.allDone() {
+			if err := b.measure(ctx); err != nil {
+				return err
+			}
+		}
 		if b.mustContinue(ctx) {
 			if b.inFlight == 0 && workflow.AllHandlersFinished(ctx) {
 				b.drain(reports)
@@ -237,6 +244,9 @@ func (b *build) drain(reports workflow.ReceiveChannel) {
 
 // refineReady begins refinements of shards that every teacher is through with.
 func (b *build) refineReady(ctx workflow.Context) {
+	if b.unmeasured() {
+		return
+	}
 	ready := b.plan.Shards
 	for _, id := range b.order {
 		ready = min(ready, b.streams[id].Through)
@@ -257,7 +267,7 @@ func (b *build) refineReady(ctx workflow.Context) {
 			err := b.judge(ctx, shard)
 			if err == nil {
 				err = workflow.ExecuteActivity(b.refineOptions(ctx), wire.ActivityRefine, wire.RefineInput{
-					BuildRef: b.in.BuildRef, PlanKey: b.plan.Key, Shard: shard, Started: b.started,
+					BuildRef: b.in.BuildRef, PlanKey: b.plan.Key, Shard: shard, Started: b.started, StatsKey: b.stats,
 				}).Get(ctx, &counts)
 			}
 			b.inFlight--
@@ -306,7 +316,7 @@ func (b *build) mustContinue(ctx workflow.Context) bool {
 
 func (b *build) continueAsNew(ctx workflow.Context) error {
 	carry := &wire.BuildCarry{
-		Plan: b.plan, Refined: b.refined, Next: b.next, Paused: b.paused, Started: b.started, Judges: b.carriedJudges(),
+		Plan: b.plan, Refined: b.refined, Next: b.next, Paused: b.paused, Started: b.started, Stats: b.stats, Judges: b.carriedJudges(),
 	}
 	// The streams run already: of their plans only what progress shows is kept.
 	carry.Plan.Teachers = nil

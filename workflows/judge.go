@@ -72,7 +72,7 @@ func (b *build) judgeRound(ctx workflow.Context, shard, round int, j wire.JudgeP
 		rounds := b.judges.rounds
 		var out wire.JudgeOutput
 		err := workflow.ExecuteActivity(askOptions(rounds, j.Queue), wire.ActivityJudge, wire.JudgeInput{
-			BuildRef: b.in.BuildRef, PlanKey: b.plan.Key, Shard: shard, Round: round, Teacher: j.Teacher, Started: b.started,
+			BuildRef: b.in.BuildRef, PlanKey: b.plan.Key, Shard: shard, Round: round, Teacher: j.Teacher, Started: b.started, StatsKey: b.stats,
 		}).Get(ctx, &out)
 		switch {
 		case err == nil:

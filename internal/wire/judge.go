@@ -24,6 +24,8 @@ type JudgeInput struct {
 	Round   int       `json:"round"`
 	Teacher string    `json:"teacher"`
 	Started time.Time `json:"started"` // of the build
+	// StatsKey names the measures of all answers, where a filter needs them.
+	StatsKey string `json:"stats_key,omitempty"`
 }
 
 // JudgeOutput is what came of it.

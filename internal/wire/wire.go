@@ -153,6 +153,7 @@ type BuildCarry struct {
 	Next    int            `json:"next"` // every shard below is refined; none above is begun
 	Paused  bool           `json:"paused,omitempty"`
 	Started time.Time      `json:"started"`
+	Stats   string         `json:"stats,omitempty"` // key of the measures of all answers
 	Judges  []JudgeReport  `json:"judges,omitempty"`
 }
 
@@ -184,6 +185,8 @@ type PlanOutput struct {
 	// Filter says what is to be done before the prompts can be planned; everything
 	// else but Prompts is empty then.
 	Filter *FilterPlan `json:"filter,omitempty"`
+	// Measure tells that all answers are measured before any is judged.
+	Measure bool `json:"measure,omitempty"`
 	// Sandbox tells that shards are refined by workers of QueueSandbox.
 	Sandbox bool `json:"sandbox,omitempty"`
 	// Dropped counts the tasks that the filters of prompts left out.
@@ -328,6 +331,8 @@ type RefineInput struct {
 	PlanKey string    `json:"plan_key"`
 	Shard   int       `json:"shard"`
 	Started time.Time `json:"started"` // of the build: answers since then are its own
+	// StatsKey names the measures of all answers, where a filter needs them.
+	StatsKey string `json:"stats_key,omitempty"`
 }
 
 // RefineCounts counts what became of tasks and candidates.
