@@ -71,6 +71,8 @@ type planReport struct {
 	Budget      *planBudget   `json:"budget,omitempty"`
 	Assumptions []string      `json:"assumptions"`
 	Warnings    []string      `json:"warnings"`
+	// Filtered is what the filters of prompts found; absent without them.
+	Filtered *datasets.Filtered `json:"filtered,omitempty"`
 
 	caches bool // that some prompts begin alike is said
 }
@@ -147,7 +149,11 @@ func (a *app) makePlanAnew(ctx context.Context, r *recipe.Recipe, refresh string
 	if found != nil {
 		options.Images = found
 	}
-	plan, err := activities.MakePlan(ctx, r, prompts, options, temp, sink, func(string) {})
+	filtered, err := a.filterPrompts(ctx, r, prompts, options, temp)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := activities.MakeFilteredPlan(ctx, r, prompts, options, filtered, temp, sink, func(string) {})
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +178,7 @@ func (a *app) answersReader(ctx context.Context, temp string) (*answers.Reader, 
 func describePlan(r *recipe.Recipe, plan *activities.Plan, c *activities.Counter) *planReport {
 	p := &planReport{
 		Dataset: r.Name, Recipe: r.File, Prompts: plan.Prompts, Tasks: plan.Tasks,
-		Duplicates: plan.Duplicates, Conflicts: plan.Conflicts, BadRows: plan.BadRows,
+		Duplicates: plan.Duplicates, Conflicts: plan.Conflicts, BadRows: plan.BadRows, Filtered: plan.Filtered,
 		Assumptions: []string{
 			fmt.Sprintf("an answer has %d tokens where the recipe sets no lower cap, and takes %s", assumedAnswerTokens, assumedAnswerTime),
 			"a token has 4 bytes; prices are the recipe's, without cache discounts",
@@ -180,6 +186,9 @@ func describePlan(r *recipe.Recipe, plan *activities.Plan, c *activities.Counter
 		Warnings: []string{},
 	}
 	for _, cell := range plan.Cells {
+		if len(cell.Teachers) == 0 {
+			continue // the filters of prompts left them out
+		}
 		p.Cells = append(p.Cells, planCell{cell.Domain, cell.Effort, cell.Tasks, cell.Teachers})
 	}
 	slices.SortFunc(p.Cells, func(x, y planCell) int {
@@ -192,6 +201,9 @@ func describePlan(r *recipe.Recipe, plan *activities.Plan, c *activities.Counter
 	p.addBudget(r, c)
 	if d := r.Drift; d != nil {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("each teacher is asked up to %d prompts once more when its last probe is older than %s; that is not in these figures", d.Probe, days(d.Every)))
+	}
+	if plan.Filtered != nil {
+		p.Warnings = append(p.Warnings, plan.Filtered.Warnings...)
 	}
 	if plan.Conflicts > 0 {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("%d duplicate row(s) have another gold answer than the row before; the first row's is used", plan.Conflicts))
@@ -270,7 +282,9 @@ func (p *planReport) print(w io.Writer) {
 	if p.Duplicates > 0 {
 		fmt.Fprintf(w, " (%s duplicate rows merged)", grouped(p.Duplicates))
 	}
-	fmt.Fprintf(w, "\n\n")
+	fmt.Fprintf(w, "\n")
+	printFiltered(w, p.Filtered)
+	fmt.Fprintln(w)
 	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(tw, "domain\teffort\ttasks\tteachers")
 	for _, c := range p.Cells {

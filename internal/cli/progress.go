@@ -176,6 +176,8 @@ func (v *progressView) head(p *wire.Progress) string {
 			why = " (" + printable(p.Why) + ")"
 		}
 		return fmt.Sprintf("%s  paused%s; go on with: stillhouse resume %s", p.Dataset, why, p.BuildID)
+	case p.Phase == wire.PhasePlan && p.Filtering != "":
+		return fmt.Sprintf("%s  filtering %s prompts: %s  %s", p.Dataset, grouped(p.Prompts), printable(p.Filtering), elapsed)
 	case p.Phase == wire.PhasePlan:
 		return fmt.Sprintf("%s  reading the sources  %s", p.Dataset, elapsed)
 	case p.Phase == wire.PhaseSeal:

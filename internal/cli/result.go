@@ -61,6 +61,13 @@ func summarize(w io.Writer, r *activities.BuildResult, priceNote string) {
 	}
 	fmt.Fprintf(w, "  %s tasks, %s asks: %s answers new, %s reused, %s failed; %s accepted\n", grouped(r.Tasks), grouped(r.Asks),
 		grouped(r.AnswersNew), grouped(r.AnswersReused), grouped(r.Asks-r.AnswersNew-r.AnswersReused), grouped(r.Accepted))
+	if r.Filtered != nil {
+		fmt.Fprint(w, "  ")
+		printFiltered(w, r.Filtered)
+		for _, warning := range r.Filtered.Warnings {
+			fmt.Fprintf(w, "  note: %s\n", printable(warning))
+		}
+	}
 	if len(r.Rejected) > 0 {
 		fmt.Fprintf(w, "  not accepted: %s\n", printable(reasons(r.Rejected)))
 	}

@@ -167,6 +167,7 @@ func (d *description) counts() {
 	d.line("rows", "%s: %s train, %s test; %s in %d files with all tables", grouped(train+test), grouped(train), grouped(test), sized(m.Bytes()), len(m.Files))
 	d.line("pairs", "%s", some(m.Rows(datasets.TablePairs), "%s preference pairs"))
 	d.line("tasks", "%s of %s prompts%s", grouped(n.Tasks), grouped(n.Prompts), some(n.Duplicates, ", %s duplicate rows merged"))
+	d.filtered()
 	d.line("asks", "%s: %s answers new, %s reused, %s failed", grouped(n.Asks), grouped(n.AnswersNew), grouped(n.AnswersReused), grouped(n.Failed))
 	d.line("candidates", "%s: %s accepted (%s)", grouped(n.Candidates), grouped(n.Accepted), share(n.Accepted, n.Candidates))
 	if len(m.Rejected) > 0 {
