@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"strings"
+
 	"fmt"
 
 	"github.com/stillhouse-data/stillhouse/datasets"
@@ -32,7 +34,7 @@ func entryOfJudgement(r *datasets.JudgeRow) entry {
 		order = "order " + order
 	}
 	return entry{
-		title: compact(r.Domain+" / "+r.Effort, r.Verifier+" "+r.Judge, "teacher "+compact(r.TeacherA, text(r.TeacherB)), said, order, orders, family),
+		title: compact(r.Domain+" / "+r.Effort, r.Verifier+" "+r.Judge, "of "+strings.Join(compact(r.TeacherA, text(r.TeacherB)), " and "), said, order, orders, family),
 		facts: [][2]string{{"sample", r.SampleA}, {"other sample", text(r.SampleB)}, {"why", text(r.Why)}, {"judge said", text(r.Reply)}},
 	}
 }
