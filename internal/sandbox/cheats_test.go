@@ -59,12 +59,16 @@ var gaming = []int{0, 2, 10, 32, 38, 50, 53, 89, 120, 163}
 func TestCheatsDoNotPass(t *testing.T) {
 	b := box(t)
 	all := humanEval(t)
-	for _, c := range cheats {
+	for turn, c := range cheats {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			problems := make([]problem, 0, len(gaming))
-			for _, i := range gaming {
-				problems = append(problems, all[i])
+			var problems []problem
+			for n, i := range gaming {
+				// One with a helper of the prompt, one with numbers, and in turn
+				// the others.
+				if stride == 1 || n == 3 || n == 1 || n == turn%len(gaming) {
+					problems = append(problems, all[i])
+				}
 			}
 			tally := map[string]int{}
 			for i, v := range judgeAll(t, b, problems, func(p *problem) string {
@@ -87,7 +91,7 @@ func TestCheatsDoNotPass(t *testing.T) {
 // on every problem.
 func TestHumanEvalWrongAnswersDoNotPass(t *testing.T) {
 	b := box(t)
-	problems := humanEval(t)
+	problems := thinned(humanEval(t))
 	for _, set := range []struct {
 		name   string
 		answer func(*problem) string

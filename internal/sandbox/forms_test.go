@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -69,6 +70,9 @@ func TestForms(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			v := verdict(t, b, map[string]any{"language": tc.language, "memory": "1GiB"}, tc.tests, tc.answer)
+			if strings.Contains(v.Reason, "is not installed") && os.Getenv("STILLHOUSE_REQUIRE_SANDBOX") != "1" {
+				t.Skip(v.Reason)
+			}
 			if v.Verdict != tc.want || !strings.Contains(v.Reason, tc.reason) {
 				t.Errorf("%s: %q, want %s with %q", v.Verdict, v.Reason, tc.want, tc.reason)
 			}
@@ -113,7 +117,7 @@ func TestHostileProgramsEndWithinTheirLimits(t *testing.T) {
 			t.Parallel()
 			answer := "def f():\n    " + strings.ReplaceAll(tc.body, "\n", "\n    ")
 			began := time.Now()
-			v := verdict(t, b, map[string]any{"language": "python", "timeout": "1s", "memory": "256MiB"}, "got = f()\nassert got == 7, got", answer)
+			v := verdict(t, b, map[string]any{"language": "python", "timeout": "500ms", "memory": "256MiB"}, "got = f()\nassert got == 7, got", answer)
 			if v.Verdict != tc.want {
 				t.Errorf("%s: %q, want %s", v.Verdict, v.Reason, tc.want)
 			}

@@ -9,10 +9,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 )
 
-// unsafe isolates nothing. A program runs as the user that started us, in a
+// A bare isolation is none. A program runs as the user that started us, in a
 // folder of its own that is removed afterwards, and sees the machine; time and
 // output are bounded, and nothing else is.
 type bare struct{ root string }
@@ -98,13 +99,25 @@ func writeFiles(root string, files []file) (string, error) {
 type bareProcess struct {
 	cmd *exec.Cmd
 	dir string
+
+	mu   sync.Mutex
+	gone bool
 }
 
-func (p *bareProcess) kill() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) }
+func (p *bareProcess) kill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.gone { // else its number may be another's by now
+		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+	}
+}
 
 func (p *bareProcess) wait() (exit, error) {
 	err := p.cmd.Wait()
 	p.kill() // what it started and left
+	p.mu.Lock()
+	p.gone = true
+	p.mu.Unlock()
 	_ = os.RemoveAll(p.dir)
 	return exitOf(p.cmd, err)
 }

@@ -1,0 +1,5 @@
+//go:build integration
+
+package sandbox
+
+const stride = 1
