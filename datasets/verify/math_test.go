@@ -284,7 +284,8 @@ func TestMathHostile(t *testing.T) {
 }
 
 func FuzzMath(f *testing.F) {
-	for _, seed := range []string{"18", "1,450,000", "-2 1/2", `\frac{3}{4}`, "10%", "$18", "(1,2)", `\{1,2\}`, "[0,1)", "5^(5^5)", "x = 5", "2 million", "½", `5\text{ cm}^2`, "B", "#### 18"} {
+	for _, seed := range []string{"18", "1,450,000", "-2 1/2", `\frac{3}{4}`, "10%", "$18", "(1,2)", `\{1,2\}`, "[0,1)", "5^(5^5)", "x = 5", "2 million", "½", `5\text{ cm}^2`, "B", "#### 18",
+		`\boxed{1}, \boxed{2}`, "The answer is: it is 5", `\sqrt{12}`, `1<x\le 2`, `\begin{pmatrix}1&2\end{pmatrix}`, "Answer\n5"} {
 		f.Add(seed, seed)
 	}
 	f.Fuzz(func(t *testing.T, gold, answer string) {
@@ -313,7 +314,7 @@ func BenchmarkMath(b *testing.B) {
 		p := &problems[i%len(problems)]
 		v.Verify(context.Background(), Input{Content: p.answers[models[i%len(models)]].Solution, Gold: &p.gold})
 	}
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "verdicts/s")
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "answers/s")
 }
 
 func BenchmarkMathMegabyte(b *testing.B) {
