@@ -19,6 +19,13 @@ func (rt *runtime) newPolicy() (merge.Policy, error) {
 	for i := range r.Teachers {
 		o.TeacherOrder = append(o.TeacherOrder, r.Teachers[i].ID)
 	}
+	var err error
+	if rt.near, err = rt.newNearAnswers(); err != nil {
+		return nil, err
+	}
+	if rt.near != nil {
+		o.Near = rt.near.Near
+	}
 	policy, err := merge.New(r.Policy(), o)
 	if err != nil {
 		return nil, r.ErrorAt("merge", err.Error(), "")
@@ -41,6 +48,10 @@ func (rt *runtime) listPrice(c *datasets.Candidate) (float64, bool) {
 
 // choose lets the merge policy choose among the accepted answers to a task.
 func (rt *runtime) choose(t *refinedTask) {
+	rt.clusterAnswers(t)
+	if rt.near != nil {
+		defer rt.near.Forget()
+	}
 	in := merge.Input{Task: &t.Task, Judgements: t.Judgements}
 	for i := range t.Candidates {
 		if c := &t.Candidates[i]; c.Accepted {
