@@ -1,9 +1,8 @@
 package cli
 
 import (
-	"strings"
-
 	"fmt"
+	"strings"
 
 	"github.com/stillhouse-data/stillhouse/datasets"
 )
