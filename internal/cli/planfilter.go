@@ -84,3 +84,30 @@ func (d *description) filtered() {
 		d.line("note", "%s", printable(warning))
 	}
 }
+
+// clusterFact says of which cluster a prompt is.
+func clusterFact(p *datasets.PromptRow) string {
+	switch {
+	case p.Cluster == nil:
+		return ""
+	case *p.Cluster == p.PromptID:
+		return "it stands for others that say the same"
+	case p.Jaccard != nil && *p.Jaccard < 1:
+		return fmt.Sprintf("%s, similarity %.3f", *p.Cluster, *p.Jaccard)
+	}
+	return *p.Cluster
+}
+
+// contaminantsFact says which items of evaluation sets a prompt holds.
+func contaminantsFact(list []datasets.Contaminant) string {
+	var out []string
+	for i := range list {
+		c := &list[i]
+		text := fmt.Sprintf("%.0f %% of %s#%s (%s, %d words)", 100*c.Share, c.Set, c.Item, c.Part, c.Words)
+		for _, span := range c.Spans {
+			text += fmt.Sprintf(" “%s”", span.Text)
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, "; ")
+}
