@@ -343,6 +343,23 @@ func finite(v float64) *float64 {
 	return &v
 }
 
+// SetPreferences puts judgements that were made elsewhere into a report, in the
+// place of its own.
+func (r *Report) SetPreferences(list []Preference) error {
+	infos := make([]TeacherInfo, len(r.Teachers))
+	for i := range r.Teachers {
+		infos[i].ID = r.Teachers[i].Teacher
+	}
+	a := New(infos)
+	for _, p := range list {
+		if err := a.AddPreference(p); err != nil {
+			return err
+		}
+	}
+	r.Preferences = a.jury.preferences(infos)
+	return nil
+}
+
 // PreferenceOf is a stored judgement as a preference; ok is false where it says
 // nothing. Lengths are those of the two answers, in code points.
 func PreferenceOf(j *datasets.Judgement, lengthA, lengthB *int64, sameFamily bool) (p Preference, ok bool) {

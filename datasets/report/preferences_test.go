@@ -1,9 +1,7 @@
 package report
 
 import (
-	"bufio"
 	"encoding/csv"
-	"encoding/json"
 	"math"
 	"os"
 	"strconv"
@@ -23,22 +21,8 @@ func TestPreferencesOfAlpacaEval(t *testing.T) {
 	}
 	defer f.Close()
 	a := New(nil)
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		var row struct {
-			Instruction string
-			First       string `json:"generator_1"`
-			Second      string `json:"generator_2"`
-			Preference  *float64
-		}
-		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
-			t.Fatal(err)
-		}
-		if row.Preference == nil {
-			continue
-		}
-		if err := a.AddPreference(Preference{Task: row.Instruction, Judge: "alpaca", A: row.Second, B: row.First, Win: *row.Preference - 1}); err != nil {
-			t.Fatal(err)
-		}
+	if err := ReadPreferences(f, a.AddPreference); err != nil {
+		t.Fatal(err)
 	}
 	p := a.Report().Preferences
 	if p == nil || len(p.Judges) != 1 {
@@ -206,4 +190,43 @@ func TestFormsOfPreferences(t *testing.T) {
 			t.Errorf("the %s takes a judge's name for markup", form)
 		}
 	}
+}
+
+func TestReadPreferences(t *testing.T) {
+	read := func(text string) (list []Preference, err error) {
+		err = ReadPreferences(strings.NewReader(text), func(p Preference) error {
+			list = append(list, p)
+			return nil
+		})
+		return list, err
+	}
+	one := `{"generator_1":"b","generator_2":"a","preference":1.25,"instruction":"q","output_1":"four","output_2":"äö"}`
+	for name, text := range map[string]string{"lines": one + "\n" + one, "array": " [" + one + ",\n" + one + "]"} {
+		list, err := read(text)
+		if err != nil || len(list) != 2 || list[0].A != "a" || list[0].Win != 0.25 || *list[0].Longer != -2 || list[0].Task != "q" || list[0].Judge != "imported" {
+			t.Errorf("%s: %+v, %v", name, list, err)
+		}
+	}
+	if list, err := read(`{"generator_1":"b","generator_2":"a","preference":null}`); err != nil || len(list) != 0 {
+		t.Errorf("a judgement that says nothing: %v, %v", list, err)
+	}
+	for text, want := range map[string]string{
+		"": "no judgements", "[": "EOF", one + "\n{": "judgement 2", `{"generator_1":"a","preference":1}`: "generator_2",
+		`{"generator_1":"b","generator_2":"a","preference":3}`: "between 1", `[` + one: "EOF", "7": "judgement 1",
+	} {
+		if _, err := read(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want an error with %q", text, err, want)
+		}
+	}
+}
+
+func FuzzReadPreferences(f *testing.F) {
+	f.Add(`[{"generator_1":"b","generator_2":"a","preference":1.25}]`)
+	f.Add("{}\n{")
+	f.Fuzz(func(_ *testing.T, text string) {
+		a := New(nil)
+		if ReadPreferences(strings.NewReader(text), a.AddPreference) == nil {
+			a.Report()
+		}
+	})
 }

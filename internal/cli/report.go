@@ -23,18 +23,26 @@ import (
 func init() { register(reportCommand) }
 
 func reportCommand(a *app) *cobra.Command {
-	var out string
+	var out, judgements string
 	cmd := &cobra.Command{
 		Use:   "report REF...",
 		Short: "Show the comparison of the teachers that a version holds",
 		Long: `Report prints the comparison that was stored with a version: pass rates with
 their 95 % intervals, cost, latency and tokens, by teacher and by domain and
-effort. With -o it writes it to a file instead, as the file's ending says: .json
-or .html (one page that needs nothing else).`,
-		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.report(cmd.Context(), args, out) },
+effort, the teachers against each other on common tasks, and what each adds to
+the others. With -o it writes it to a file instead, as the file's ending says:
+.json, .md (Markdown) or .html (one page that needs nothing else).
+
+With --judgements it takes a judge's preferences from a file, of a version's
+teachers or, without a REF, of any: JSON lines or an array of generator_1,
+generator_2 and preference (1: the first is better, 2: the second), as AlpacaEval
+publishes them; instruction, judge, output_1 and output_2 are optional.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.report(cmd.Context(), args, out, judgements)
+		},
 	}
-	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write, .json or .html, instead of the table")
+	cmd.Flags().StringVar(&judgements, "judgements", "", "file of preferences that were judged elsewhere")
+	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write, .json, .md or .html, instead of the table")
 	return cmd
 }
 
@@ -44,28 +52,30 @@ type refReport struct {
 	Report *report.Report `json:"report"`
 }
 
-func (a *app) report(ctx context.Context, refs []string, file string) error {
+func (a *app) report(ctx context.Context, refs []string, file, judgements string) error {
+	if len(refs) == 0 && judgements == "" {
+		return usage("which version? give a REF such as maths or maths@3, or --judgements FILE")
+	}
+	if len(refs) > 1 && judgements != "" {
+		return usage("--judgements belongs to one report; give one REF")
+	}
 	if file != "" && len(refs) > 1 {
 		return usage("-o writes one report; give one REF")
 	}
-	if kind := filepath.Ext(file); file != "" && kind != ".json" && kind != ".html" {
-		return usage("-o %s: the file's ending says what is written; use .json or .html", file)
+	if kind := filepath.Ext(file); file != "" && kind != ".json" && kind != ".html" && kind != ".md" {
+		return usage("-o %s: the file's ending says what is written; use .json, .md or .html", file)
 	}
-	c, err := a.readCatalog(ctx)
+	all, err := a.reports(ctx, refs)
 	if err != nil {
 		return err
 	}
-	var all []refReport
-	for _, ref := range refs {
-		v, m, err := c.Resolve(ctx, ref)
-		if err != nil {
+	if judgements != "" {
+		if len(all) == 0 {
+			all = []refReport{{filepath.Base(judgements), report.New(nil).Report()}}
+		}
+		if err := judged(all[0].Report, judgements); err != nil {
 			return err
 		}
-		r, err := readReport(ctx, c.Bucket(), m)
-		if err != nil {
-			return fmt.Errorf("report of %s: %w", v.Ref(), err)
-		}
-		all = append(all, refReport{v.Ref(), r})
 	}
 	switch {
 	case file != "":
@@ -88,6 +98,51 @@ func (a *app) report(ctx context.Context, refs []string, file string) error {
 		printNotes(a.out, one.Report, a.width())
 	}
 	return nil
+}
+
+// reports reads the comparisons of some versions.
+func (a *app) reports(ctx context.Context, refs []string) ([]refReport, error) {
+	if len(refs) == 0 {
+		return nil, nil
+	}
+	c, err := a.readCatalog(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []refReport
+	for _, ref := range refs {
+		v, m, err := c.Resolve(ctx, ref)
+		if err != nil {
+			return nil, err
+		}
+		r, err := readReport(ctx, c.Bucket(), m)
+		if err != nil {
+			return nil, fmt.Errorf("report of %s: %w", v.Ref(), err)
+		}
+		all = append(all, refReport{v.Ref(), r})
+	}
+	return all, nil
+}
+
+// judged puts the preferences of a file into a comparison.
+func judged(r *report.Report, path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return &codedError{exitUsage, err.Error()}
+	}
+	defer f.Close()
+	var list []report.Preference
+	err = report.ReadPreferences(f, func(p report.Preference) error {
+		list = append(list, p)
+		return nil
+	})
+	if err != nil {
+		return &codedError{exitUsage, fmt.Sprintf("%s: %v", path, err)}
+	}
+	if len(list) == 0 {
+		return &codedError{exitUsage, path + ": no judgements; every preference is null"}
+	}
+	return r.SetPreferences(list)
 }
 
 // errNoReport: the version was published without a comparison.
@@ -135,16 +190,15 @@ func printNotes(w io.Writer, r *report.Report, width int) {
 // writeReport writes a comparison as its file's ending says, in one step.
 func writeReport(path string, r *report.Report) error {
 	var b bytes.Buffer
-	if filepath.Ext(path) == ".html" {
-		if err := r.HTML(&b); err != nil {
-			return fmt.Errorf("write %s: %w", path, err)
-		}
-	} else {
-		enc := json.NewEncoder(&b)
-		enc.SetIndent("", "  ")
-		if err := enc.Encode(r); err != nil {
-			return fmt.Errorf("write %s: %w", path, err)
-		}
+	write := r.JSON
+	switch filepath.Ext(path) {
+	case ".html":
+		write = r.HTML
+	case ".md":
+		write = r.Markdown
+	}
+	if err := write(&b); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
