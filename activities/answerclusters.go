@@ -6,7 +6,6 @@ import (
 
 	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/datasets/dedup"
-	"github.com/stillhouse-data/stillhouse/datasets/merge"
 )
 
 // nearAnswersMemory bounds what is held of the answers to one task while they
@@ -30,7 +29,7 @@ func (rt *runtime) newNearAnswers() (*dedup.AnswerComparer, error) {
 // clusterAnswers says of every answer to a task which others say the same: they
 // have one cluster. Where answers that are nearly equal count once, an answer is
 // in the cluster of the first that it is near to, in the order of teachers and
-// samples; of its own teacher, unless duplicates are those of all teachers.
+// samples. Which of a cluster become rows is the merge policy's business.
 func (rt *runtime) clusterAnswers(t *refinedTask) {
 	order := make([]*datasets.Candidate, len(t.Candidates))
 	for i := range t.Candidates {
@@ -51,8 +50,7 @@ func (rt *runtime) clusterAnswers(t *refinedTask) {
 			continue
 		}
 		i := slices.IndexFunc(first, func(f *datasets.Candidate) bool {
-			mine := f.Teacher == c.Teacher || rt.recipe.Merge.AnswerDuplicates == merge.DuplicatesPerTask
-			return mine && (*f.AnswerCluster == cluster || rt.near.Near(f, c))
+			return *f.AnswerCluster == cluster || rt.near.Near(f, c)
 		})
 		if i < 0 {
 			first = append(first, c)
