@@ -54,6 +54,11 @@ func (m *mathVerifier) judge(_ context.Context, in Input) finding {
 
 // compare judges one statement against the gold's.
 func (m *mathVerifier) compare(gold, statement string) finding {
+	if g, ok := plainInteger(gold); ok {
+		if a, ok := plainInteger(statement); ok {
+			return finding{verdict: verdictOf(g == a), reason: reasonOf(g == a)}
+		}
+	}
 	if letter, ok := readLetter(gold); ok {
 		given, ok := readLetter(statement)
 		if !ok {
@@ -61,13 +66,17 @@ func (m *mathVerifier) compare(gold, statement string) finding {
 		}
 		return finding{verdict: verdictOf(given == letter), reason: reasonOf(given == letter)}
 	}
-	if g, ok := plainInteger(gold); ok {
-		if a, ok := plainInteger(statement); ok {
-			return finding{verdict: verdictOf(g == a), reason: reasonOf(g == a)}
-		}
+	if _, ok := readLetter(statement); ok && optionText(statement) == "" && !sameText(gold, statement) {
+		return unknown("letter where gold is none")
 	}
 	want, goldErr := mathexpr.Read(gold)
 	got, err := mathexpr.Read(statement)
+	if err != nil {
+		if option := optionText(statement); option != "" {
+			statement = option
+			got, err = mathexpr.Read(option)
+		}
+	}
 	switch {
 	case goldErr == nil && err == nil:
 		j := mathexpr.Meets(want, got, m.tolerance)
@@ -83,6 +92,15 @@ func (m *mathVerifier) compare(gold, statement string) finding {
 		return unknown("gold not readable")
 	}
 	return unknown("final statement not readable")
+}
+
+// optionText is what follows the letter of a choice: 5 of "(B) 5".
+func optionText(statement string) string {
+	m := letterForm.FindStringSubmatch(statement)
+	if m == nil || otherLetter.MatchString(m[3]) {
+		return ""
+	}
+	return trimStatement(strings.TrimPrefix(strings.TrimSpace(m[3]), `\ `))
 }
 
 // plainInteger reads a whole number of up to 18 digits, as most answers are,

@@ -295,7 +295,7 @@ var mathVerifyPairs = []struct {
 		{`\text{Even}`, "odd", 'f', '-'},
 		{`\text{e}`, "e", 'p', '+'},
 		{`\text{E}`, "E", 'p', '+'},
-		{"d", `\text{E}`, 'f', '-'},
+		{"d", `\text{E}`, 'u', '-'},
 		{`\text{C}`, `\text{(C)}`, 'p', '+'},
 		{`\text{The midpoints form a hexagon}`, `\text{The midpoints form a hexagon}`, 'p', '+'},
 		{"f(x)", "f(y)", 'u', '-'},

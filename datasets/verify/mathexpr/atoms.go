@@ -28,7 +28,7 @@ func (p *parser) named(name string) (*node, error) {
 	for p.take("'") {
 		name += "'"
 	}
-	if strings.ContainsAny(name[:1], "fghFGH") && p.peek().is("(") && !p.peek().spaced {
+	if strings.ContainsAny(name[:1], "fghFGHO") && p.peek().is("(") && !p.peek().spaced {
 		args, err := p.arguments()
 		if err != nil {
 			return nil, err

@@ -36,8 +36,10 @@ func readEquation(parts [][]token, between []token, depth int) (*Value, error) {
 		name = nameOf(parts[0])
 		parts, between = parts[1:], between[1:]
 	}
+	var rounded *Value
 	for i, t := range between {
 		if !t.is("=") {
+			rounded, _ = readThing(parts[len(parts)-1], depth+1)
 			parts, between = parts[:i+1], between[:i]
 			break
 		}
@@ -54,6 +56,11 @@ func readEquation(parts [][]token, between []token, depth int) (*Value, error) {
 		values = append(values, v)
 	}
 	last := values[len(values)-1]
+	if rounded != nil {
+		exact := *last
+		exact.rounded = rounded
+		last = &exact
+	}
 	if len(values) > 1 {
 		switch agree, err := chained(values); {
 		case err != nil:

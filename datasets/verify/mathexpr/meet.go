@@ -60,7 +60,11 @@ func Meets(gold, answer *Value, tolerance *big.Rat) Judgement {
 		tolerance = new(big.Rat)
 	}
 	m := &meeting{calculus: newCalculus(), tolerance: tolerance}
-	return m.meets(gold, answer, 0)
+	j := m.meets(gold, answer, 0)
+	if rounded := unname(answer).rounded; j.Verdict == Fail && rounded != nil && m.meets(unname(gold), rounded, 0).Verdict == Pass {
+		return judgeRounded
+	}
+	return j
 }
 
 // A meeting is one comparison.

@@ -42,7 +42,9 @@ func (m *meeting) meetsNumber(gold, answer *Value) Judgement {
 	case gold.unit == "" && productOfLetter(answer.expr) && gold.expr.constant():
 		return judgeVariable // 5x may be five times
 	case gold.unit == "degree" && answer.unit == "" && answer.expr.has(opPi):
-		return m.meetsNumber(&Value{expr: with(opDiv, times(gold.expr, with(opPi)), number(180)), decimals: -1, decimal: gold.decimal}, answer)
+		return m.meetsNumber(radians(gold), answer)
+	case answer.unit == "degree" && gold.unit == "" && gold.expr.has(opPi):
+		return m.meetsNumber(gold, radians(answer))
 	case !gold.percent && !answer.percent && gold.scale == nil && answer.scale == nil:
 		return j
 	}
@@ -70,6 +72,11 @@ func (m *meeting) meetsNumber(gold, answer *Value) Judgement {
 
 // letterUnit tells whether the unit may be variables.
 func letterUnit(v *Value) bool { return v.letters != "" && v.scale == nil && !v.percent }
+
+// radians is an angle in degrees as a number.
+func radians(v *Value) *Value {
+	return &Value{kind: kindNumber, expr: with(opDiv, times(v.expr, with(opPi)), number(180)), decimals: -1, decimal: v.decimal}
+}
 
 // mayMultiply tells whether the letters after v are variables, if it has any:
 // the other side has variables too.

@@ -175,6 +175,9 @@ func (p *parser) letters(i int) bool {
 	if p.money && p.inside == 0 {
 		return false
 	}
+	if t.prose && p.inside == 0 && p.i == i && p.unitTail(i) {
+		return false // 3\times 10^8\text{ m}
+	}
 	if len(t.raw) == 1 {
 		return p.inside > 0 || p.letter || p.added && !t.spaced || p.at(i-1).kind != tokNumber || !p.unitTail(i)
 	}

@@ -37,7 +37,18 @@ func readText(tokens []token) *Value {
 	if len(words) == 1 && (tokens[0].letter() || tokens[0].word("pi", "infinity", "inf")) {
 		return nil
 	}
-	return &Value{kind: kindText, text: strings.Join(words, " ")}
+	switch text := strings.Join(words, " "); text {
+	case "no solution", "no solutions", "no real solution", "no real solutions", "empty set", "the empty set":
+		return &Value{kind: kindSet}
+	case "all real numbers", "all reals", "all real values":
+		return reals()
+	default:
+		return &Value{kind: kindText, text: text}
+	}
+}
+
+func reals() *Value {
+	return &Value{kind: kindTuple, open: "(", close: ")", items: []*Value{{kind: kindInfinity, sign: -1}, {kind: kindInfinity, sign: 1}}}
 }
 
 // inlineMath drops the dollar signs that delimit LaTeX. As in Pandoc, a closing
@@ -281,7 +292,7 @@ func readThing(tokens []token, depth int) (*Value, error) {
 	case len(tokens) == 1 && tokens[0].command("emptyset"):
 		return &Value{kind: kindSet}, nil
 	case len(tokens) == 1 && tokens[0].command("reals"):
-		return &Value{kind: kindTuple, open: "(", close: ")", items: []*Value{{kind: kindInfinity, sign: -1}, {kind: kindInfinity, sign: 1}}}, nil
+		return reals(), nil
 	}
 	if inner, open, shut, ok := bracketed(tokens); ok {
 		elements, _ := splitTop(inner, isComma)

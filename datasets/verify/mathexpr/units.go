@@ -50,7 +50,7 @@ var scales = map[string]int64{
 // notUnits are words after a number that make it another number, or several,
 // or none.
 var notUnits = set(`or and not no nor if but is isn't are was were to minus plus times squared cubed over
-	divided multiplied factorial pi choose mod modulo remainder wrong incorrect where when for with than
+	divided multiplied factorial pi choose mod modulo remainder wrong incorrect where when for with than below negative less fewer short not
 	half halves third thirds quarter quarters fourth fourths fifth fifths sixth sixths seventh sevenths eighth eighths
 	ninth ninths tenth tenths twelfth twelfths hundredth hundredths thousandth thousandths millionth millionths`)
 
@@ -183,6 +183,7 @@ var unitNames = map[string]string{
 	"meter": "m", "metre": "m", "kilometer": "km", "kilometre": "km", "centimeter": "cm", "centimetre": "cm", "millimeter": "mm", "millimetre": "mm",
 	"gram": "g", "kilogram": "kg", "kilo": "kg", "second": "s", "sec": "s", "minute": "min", "hour": "h", "hr": "h", "liter": "l", "litre": "l",
 	"foot": "ft", "feet": "ft", "inch": "in", "inche": "in", "mile": "mi", "pound": "pound", "lb": "pound", "usd": "dollar", "buck": "dollar",
+	"hrs": "h", "mins": "min", "secs": "s", "lbs": "pound", "yr": "year", "yrs": "year",
 	"degree": "degree", "deg": "degree", "per": "/",
 }
 

@@ -38,6 +38,8 @@ type Value struct {
 	// = 101: it is met by such a one only.
 	identity bool
 
+	rounded *Value // what follows ≈: 18 of 17.6 ≈ 18
+
 	sign        int // of an infinity
 	open, close string
 	items       []*Value
