@@ -158,3 +158,18 @@ func grouped(n int64) string {
 	}
 	return s
 }
+
+// nothingSelected says what became of all answers that were accepted.
+func (s *seal) nothingSelected() string {
+	counts := s.result.Unselected
+	reasons := slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
+	var parts []string
+	for _, reason := range reasons {
+		parts = append(parts, fmt.Sprintf("%s %s", reason, grouped(counts[reason])))
+	}
+	text := fmt.Sprintf("of %s accepted answers none became a row: %s; ", grouped(s.result.Accepted), strings.Join(parts, ", "))
+	if m := s.result.Mix; m != nil && m.Chosen > 0 {
+		return text + "the mixture left nothing: a cap is smaller than the share of one value, or every weight is of what is not there"
+	}
+	return text + "loosen the merge policy"
+}

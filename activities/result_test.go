@@ -50,12 +50,22 @@ func TestGates(t *testing.T) {
 	// Of 30, 6 are wrong of a, 10 of b: 44 of 60 pass, 22 of 30 in either domain or so.
 	for gates, want := range map[string]string{
 		"{min_rows: 50}": "",
-		"{min_rows: 61}": "min_rows: 56 rows, and at least 61 are wanted",
-		"{min_pass_rate: {math: 0.7, sums: 0.7}}":       "",
-		"{min_pass_rate: {sums: 0.9, math: 0.9}}":       "min_pass_rate: 73.3 % of domain math pass, and at least 90.0 % are wanted|min_pass_rate: 73.3 % of domain sums pass, and at least 90.0 % are wanted",
-		"{min_pass_rate: {algebra: 0.1}}":               "min_pass_rate: nothing was judged in domain algebra",
-		"{max_cost_usd: 0}":                             "",
-		"{min_rows: 100, min_pass_rate: {math: 0.999}}": "min_rows: 56 rows, and at least 100 are wanted|min_pass_rate: 73.3 % of domain math pass, and at least 99.9 % are wanted",
+		"{min_rows: 61}": "min_rows: 56 rows, and at least 61 are wanted: 5 too few",
+		"{min_domain_rows: {math: 28, sums: 20}}":               "",
+		"{min_domain_rows: {math: 30, algebra: 1}}":             "min_domain_rows: 0 rows of domain algebra, and at least 1 are wanted: 1 too few|min_domain_rows: 28 rows of domain math, and at least 30 are wanted: 2 too few",
+		"{min_pass_rate: {math: 0.7, sums: 0.7}}":               "",
+		"{min_pass_rate: {sums: 0.9, math: 0.9}}":               "min_pass_rate: 73.3 % of domain math pass (44 of 60), and at least 90.0 % are wanted: 16.7 % too few|min_pass_rate: 73.3 % of domain sums pass (44 of 60), and at least 90.0 % are wanted: 16.7 % too few",
+		"{min_pass_rate: {algebra: 0.1}}":                       "min_pass_rate: nothing was judged in domain algebra",
+		"{max_rejected: {any: 0.27, verdict: 0.27}}":            "",
+		"{max_rejected: {any: 0.2, verdict: 0.25, refusal: 0}}": "max_rejected: 32 of 120 answers have a reject reason (26.7 %), and at most 20.0 % are allowed: 6.7 % too many; the commonest: verdict:fail 32|max_rejected: 32 of 120 answers have reason verdict (26.7 %), and at most 25.0 % are allowed: 1.7 % too many",
+		"{max_cost_usd: 0}":                                     "",
+		"{min_rows: 100, min_pass_rate: {math: 0.999}}":         "min_rows: 56 rows, and at least 100 are wanted: 44 too few|min_pass_rate: 73.3 % of domain math pass (44 of 60), and at least 99.9 % are wanted: 26.6 % too few",
+		// With a mixture or pairs, what the gates see is what comes of them.
+		"{min_rows: 21}\nmix: {total: 20}":           "min_rows: 20 rows, and at least 21 are wanted: 1 too few",
+		"{max_mix_shortfall: 0.1}\nmix: {total: 70}": "max_mix_shortfall: 14 of 70 rows of the mixture are missing (20.0 %), and at most 10.0 % are allowed: 10.0 % too many; add prompts, lower mix.total or change its shares",
+		"{max_mix_shortfall: 0.2}\nmix: {total: 70}": "",
+		"{min_pairs: 24}\npairs: {}":                 "",
+		"{min_pairs: 30}\npairs: {}":                 "min_pairs: 24 preference pairs, and at least 30 are wanted: 6 too few",
 	} {
 		name := fmt.Sprintf("gate%d", w.builds)
 		recipe := strings.Replace(recordedSumsRecipe, "name: sums", "name: "+name, 1) + "gates: " + gates + "\n"

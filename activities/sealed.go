@@ -19,6 +19,8 @@ import (
 func (s *seal) nothingAccepted() string {
 	const text = "no answer was accepted, so there is no row to publish; "
 	switch {
+	case s.result.Accepted > 0:
+		return s.nothingSelected()
 	case s.result.Budget != nil && len(s.result.Budget.Stopped) > 0:
 		return text + "the budget had no room for more asks"
 	case len(s.result.Stopped) > 0:
