@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/internal/chat"
 	"github.com/stillhouse-data/stillhouse/internal/testdata"
@@ -117,60 +119,91 @@ func alpacaeval(t testing.TB) []alpacaRow {
 	return out
 }
 
-func TestMeasure(t *testing.T) {
-	fs := append(chain(t), filterOf(t, "language", nil), filterOf(t, "pii", nil), filterOf(t, "repetition", map[string]any{"gopher": true}), filterOf(t, "identity", map[string]any{"assistant": true}))
-	counts := map[string]int{}
-	var dump strings.Builder
-	for _, r := range alpacaeval(t) {
-		in := answerTo("chat", r.Instruction, r.Output)
-		for i, f := range fs {
-			if reason := f.Reject(in); reason != "" {
-				if i >= 9 {
-					reason += "+"
-				}
-				counts[reason]++
-				b, _ := json.Marshal(map[string]string{"reason": reason, "model": r.model, "q": r.Instruction, "a": r.Output})
-				dump.Write(b)
-				dump.WriteByte('\n')
-			}
-		}
-	}
-	os.WriteFile("/tmp/dwork/alpaca.jsonl", []byte(dump.String()), 0o644)
-	t.Log("alpaca", counts)
-	dump.Reset()
-	counts = map[string]int{}
+// TestChainKeepsRightAnswers holds what the recommended chain does to answers
+// that are known to be right: of GSM8K's at most 0.5 percent are rejected (none,
+// as it stands), and of HumanEval's canonical solutions none.
+func TestChainKeepsRightAnswers(t *testing.T) {
+	filters := chain(t)
+	correct, lost := 0, 0
+	var loops []string
 	for _, r := range gsm8k(t) {
 		in := answerTo("math", r.Question, r.Solution)
-		for i, f := range fs {
-			if reason := f.Reject(in); reason != "" {
-				if i >= 9 {
-					reason += "+"
-				}
-				if r.Correct {
-					reason += " correct"
-				}
-				counts[reason]++
-				if i < 9 {
-					b, _ := json.Marshal(map[string]string{"reason": reason, "a": r.Solution})
-					dump.Write(b)
-					dump.WriteByte('\n')
-				}
+		rejected := false
+		for _, f := range filters {
+			reason := f.Reject(in)
+			rejected = rejected || reason != ""
+			if reason == ReasonLoop && !r.Correct {
+				loops = append(loops, r.Teacher+" "+r.Solution[len(r.Solution)-8:])
+			}
+		}
+		if r.Correct {
+			correct++
+			if rejected {
+				lost++
 			}
 		}
 	}
-	t.Log("gsm8k", counts)
-	os.WriteFile("/tmp/dwork/gsm.jsonl", []byte(dump.String()), 0o644)
-	counts = map[string]int{}
+	if correct != 2001 || lost != 0 {
+		t.Errorf("of %d correct answers %d are rejected, want none of 2001", correct, lost)
+	}
+	want := []string{"175b_finetuning 33333333", "6b_finetuning 18181818", "175b_finetuning 18181818", "6b_finetuning 27272727"}
+	if diff := cmp.Diff(want, loops); diff != "" {
+		t.Errorf("the answers that loop to their end: %s", diff)
+	}
+	solutions := 0
 	lines(t, "data/humaneval/HumanEval.jsonl.gz", func(row map[string]string) {
-		in := answerTo("code", row["prompt"], row["prompt"]+row["canonical_solution"])
-		for i, f := range fs {
-			if reason := f.Reject(in); reason != "" {
-				if i >= 9 {
-					reason += "+"
+		solutions++
+		for _, answer := range []string{row["canonical_solution"], row["prompt"] + row["canonical_solution"], "```python\n" + row["prompt"] + row["canonical_solution"] + "```"} {
+			for _, f := range filters {
+				if reason := f.Reject(answerTo("code", row["prompt"], answer)); reason != "" {
+					t.Errorf("%s: %s", row["task_id"], reason)
 				}
-				counts[reason]++
 			}
 		}
 	})
-	t.Log("humaneval", counts)
+	if solutions != 164 {
+		t.Errorf("%d solutions, want 164", solutions)
+	}
+}
+
+// TestGopherIsTooStrict holds the reason why Gopher's limits are off: of right
+// answers they reject an eighth.
+func TestGopherIsTooStrict(t *testing.T) {
+	f := filterOf(t, "repetition", map[string]any{"gopher": true})
+	n := 0
+	for _, r := range gsm8k(t) {
+		if r.Correct && f.Reject(answerTo("math", r.Question, r.Solution)) == ReasonGopher {
+			n++
+		}
+	}
+	if n != gopherOfGSM8K {
+		t.Errorf("%d of 2001 correct answers break Gopher's limits, want %d", n, gopherOfGSM8K)
+	}
+}
+
+const gopherOfGSM8K = 252
+
+// TestCountsOnAlpacaEval holds how many of nine models' 7,245 answers each
+// filter rejects, so that a change of a filter is seen. The answers behind the
+// counts of refusal, identity, cutoff and language were read one by one; what
+// was found is in docs/filters.md.
+func TestCountsOnAlpacaEval(t *testing.T) {
+	filters := append(chain(t), filterOf(t, "empty", nil), filterOf(t, "language", nil), filterOf(t, "pii", nil), filterOf(t, "identity", map[string]any{"assistant": true, "cutoff": false}))
+	counts := map[string]int{}
+	rows := alpacaeval(t)
+	for _, r := range rows {
+		in := answerTo("chat", r.Instruction, r.Output)
+		for i, f := range filters {
+			if reason := f.Reject(in); reason != "" && (i < len(filters)-1 || reason == ReasonAssistant) {
+				counts[reason]++
+			}
+		}
+	}
+	want := map[string]int{
+		ReasonRefusal: 54, ReasonIdentity: 25, ReasonCutoff: 41, ReasonAssistant: 71, ReasonLanguage: 4,
+		ReasonLoop: 2, ReasonSentences: 2, "pii:email": 5, "pii:phone": 1,
+	}
+	if diff := cmp.Diff(want, counts); diff != "" || len(rows) != 7245 {
+		t.Errorf("counts of %d answers moved; read what is rejected now, and say so in docs/filters.md: %s", len(rows), diff)
+	}
 }

@@ -247,7 +247,7 @@ var identities = []identityClaim{
 	claim(englishSelf, `\b`+iAm+` (?:actually |in fact |indeed |the )*(?:`+sharedNames+`)(?:[,.!:;(]| -|'s| and| from| by| made)[^.!?\n]{0,60}`+aiWords),
 	claim(englishSelf, `\b`+iAm+` (?:an? |the |your )?[^.!?\n]{0,30}`+aiWords+`[^.!?\n]{0,30}(?:called|named|known as) (?:`+plainNames+`|`+sharedNames+`)\b`),
 	// I am a language model trained by OpenAI.
-	claim(englishSelf, `\b(?:i am|i'm|i was|i've been|i have been) [^.!?\n]{0,100}\b`+aiWords+`[^.!?\n]{0,60}\b(?:`+makes+` (?:and [a-z]+ )?(?:by|at)|from|of) (?:the (?:team|people|company|researchers) (?:at|of) )?(?:`+plainNames+`|`+sharedNames+`)\b`),
+	claim(englishSelf, `\b(?:i am|i'm|i was|i've been|i have been) [^.!?\n]{0,100}\b`+aiWords+`[^.!?\n]{0,60}\b(?:`+makes+` (?:and [a-z]+ )?(?:by|at) (?:the (?:team|people|company|researchers) (?:at|of) )?(?:`+plainNames+`|`+sharedNames+`)|(?:from|of) (?:`+plainNames+`))\b`),
 	// As an AI developed by OpenAI,
 	claim(asSelf, `\bas an? [^.!?\n]{0,60}\b`+aiWords+`[^.!?\n]{0,60}\b`+makes+` (?:and [a-z]+ )?(?:by|at) (?:the (?:team|people|company|researchers) (?:at|of) )?(?:`+plainNames+`|`+sharedNames+`)\b`),
 	claim(asSelf, `\bas (?:an? )?(?:`+plainNames+`)(?: [a-z]+)?, i\b`),
@@ -279,7 +279,7 @@ var cutoffWords = []string{
 var cutoffs = []*regexp.Regexp{
 	regexp.MustCompile(`\b(?:as of|as at|at the time of|up to|until|since|after|before|beyond|to|per|in|on) my (?:last|latest|most recent|current) (?:known )?(?:knowledge |training |data |information |model )*(?:update|updates|training|cutoff|cut-off|cut off|knowledge|data|refresh|database)\b`),
 	regexp.MustCompile(`\bmy (?:last |latest |most recent |current )?(?:(?:knowledge|training|data|information|database)(?: data| base| set)?[ -]*)+(?:'s )?(?:cutoff|cut-off|cut off|update\b|last update|(?:only |currently )*(?:goes|extends|runs|reaches|includes?|covers?|ends?|ended|stops?|stopped|was|is|are) (?:[a-z]+ )?(?:up )?(?:only )?(?:to|until|till|through|in|as of|last updated|current|limited to|information (?:up )?(?:to|until)|data (?:up )?(?:to|until)|based on|at)\b)`),
-	regexp.MustCompile(`\b(?:my|the|a|with a|has a) knowledge (?:cutoff|cut-off|cut off)(?: date)?(?: (?:is|of|was|in|for me))`),
+	regexp.MustCompile(`\b(?:my|i have a|i've a) knowledge (?:cutoff|cut-off|cut off)\b`),
 	regexp.MustCompile(`\bi was last (?:updated|trained)\b`),
 	regexp.MustCompile(`\bmy (?:training )?(?:data|knowledge|information)(?: only| currently)* (?:goes|extends|runs) (?:only )?(?:up )?(?:to|until|through)`),
 	regexp.MustCompile(`(?:截至|截止到?|直到|根据)?我(?:的|所掌握的)?(?:最后|最後|最近|最新)?(?:一次)?(?:的)?(?:知识|知識|训练|訓練|数据|數據|信息)?(?:库|庫|数据|數據)?(?:的)?(?:更新|截止|截至|只到|仅到|僅到|更新至|更新到)`),

@@ -14,8 +14,8 @@ const (
 	leastPeriods  = 8   // repeats
 	endLoop       = 64  // bytes of a loop that the text ends in
 	anyLoop       = 256 // bytes of a loop that it comes out of
-	// Loops without a letter or a digit are drawn on purpose: rules, blanks,
-	// tables.
+	// Loops without a letter or a digit are drawn on purpose (rules, blanks,
+	// tables), and those of whole lines may be what a program prints.
 	drawnLoop = 2048
 )
 
@@ -76,9 +76,13 @@ func periodOf(text string) int {
 	return 0
 }
 
-// spoken tells whether one period of a loop holds a letter or a digit. It may
-// begin within a character, whose rest counts as one.
+// spoken tells whether one period of a loop is words: it holds a letter or a
+// digit, and no line ends in it. It may begin within a character, whose rest
+// counts as a letter.
 func spoken(period string) bool {
+	if strings.IndexByte(period, '\n') >= 0 {
+		return false
+	}
 	for _, r := range period {
 		if r == utf8.RuneError || unicode.IsLetter(r) || unicode.IsDigit(r) {
 			return true

@@ -209,12 +209,23 @@ func rewriteJSON(text string, change func(string) string) string {
 	return b.String()
 }
 
-// mask is a text with everything that was found replaced by its kind.
+// mask is a text with everything that was found replaced by its kind. What
+// stood in the way of another find may be gone then, so it looks again.
 func (f *pii) mask(text string, in *Input) string {
-	spans := f.find(text, in)
-	if len(spans) == 0 {
-		return text
+	for range maskRounds {
+		spans := f.find(text, in)
+		if len(spans) == 0 {
+			break
+		}
+		text = f.replace(text, spans)
 	}
+	return text
+}
+
+// maskRounds bounds how often a text is looked at again.
+const maskRounds = 8
+
+func (f *pii) replace(text string, spans []piiSpan) string {
 	var b strings.Builder
 	at := 0
 	for _, s := range spans {

@@ -177,9 +177,11 @@ func findNumbers(text string, technical bool, add func(kind string, from, to int
 			i = to
 			continue
 		}
-		digits, to := digitsAt(text, i)
-		switch {
-		case isCard(text, i, to, digits):
+		digits, ends := digitsAt(text, i)
+		to := ends[len(ends)-1].at
+		switch end := cardAt(text, i, digits, ends); {
+		case end > 0:
+			to = end
 			add(piiCard, i, to)
 		case isPhone(text, i, to, digits, technical):
 			add(piiPhone, i, to)
@@ -200,25 +202,32 @@ func joins(c byte) bool {
 }
 
 // mostDigits bounds what is read as one number.
-const mostDigits = 24
+const mostDigits = 64
+
+// A groupEnd is where a group of digits ends, and how many digits there are up
+// to it.
+type groupEnd struct{ at, digits int }
 
 // digitsAt reads digits with the separators of card and phone numbers, one
-// between two groups, and gives them with the end.
-func digitsAt(text string, from int) (digits string, to int) {
+// between two groups, and gives them with the ends of the groups.
+func digitsAt(text string, from int) (digits string, ends []groupEnd) {
 	var b [mostDigits]byte
 	n := 0
-	to = from
+	ends = append(ends, groupEnd{from, 0})
 	for i := from; i < len(text); {
 		c := text[i]
 		switch {
 		case isDigit(c):
 			if n == mostDigits {
-				return "", i
+				return string(b[:n]), ends
 			}
 			b[n] = c
 			n++
+			if i > 0 && i > from && isDigit(text[i-1]) {
+				ends = ends[:len(ends)-1]
+			}
 			i++
-			to = i
+			ends = append(ends, groupEnd{i, n})
 		case c == '+' && i == from, c == '(' && (i == from || text[i-1] == ' ' || text[i-1] == '+' || isDigit(text[i-1])):
 			i++
 		case (c == ')' || c == ' ' || c == '-' || c == '.') && n > 0:
@@ -227,13 +236,24 @@ func digitsAt(text string, from int) (digits string, to int) {
 				i++
 			}
 			if i >= len(text) || !isDigit(text[i]) && text[i] != '(' {
-				return string(b[:n]), to
+				return string(b[:n]), ends
 			}
 		default:
-			return string(b[:n]), to
+			return string(b[:n]), ends
 		}
 	}
-	return string(b[:n]), to
+	return string(b[:n]), ends
+}
+
+// cardAt is the end of the payment card's number that begins at from, 0 for
+// none: one may stand before other numbers.
+func cardAt(text string, from int, digits string, ends []groupEnd) int {
+	for _, end := range ends {
+		if isCard(text, from, end.at, digits[:end.digits]) {
+			return end.at
+		}
+	}
+	return 0
 }
 
 // isCard tells whether a number is that of a payment card: its length and
@@ -307,7 +327,7 @@ var phoneWords = []string{"phone", "tel", "call", "mobile", "cell", "fax", "what
 func isPhone(text string, from, to int, digits string, technical bool) bool {
 	number := text[from:to]
 	n := len(digits)
-	if n < 9 || to < len(text) && (isWord(text[to]) || strings.IndexByte("*/=^%", text[to]) >= 0) {
+	if n < 9 || to < len(text) && (isWord(text[to]) || strings.IndexByte("+*/=^%", text[to]) >= 0) {
 		return false
 	}
 	if from > 0 && strings.IndexByte("-*/=^$%", text[from-1]) >= 0 {

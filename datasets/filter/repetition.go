@@ -138,17 +138,29 @@ func (f *repetition) repeatsParagraph(text string, factor int) bool {
 // sentencesOf are the sentences and lines of a text, in their order.
 func sentencesOf(text string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
-		for s := range strings.FieldsFuncSeq(text, endsSentence) {
-			if s = strings.TrimSpace(s); s != "" && !yield(s) {
-				return
+		for line := range strings.SplitSeq(text, "\n") {
+			line = withoutNumber(strings.TrimSpace(line))
+			for s := range strings.FieldsFuncSeq(line, endsSentence) {
+				if s = strings.TrimSpace(s); s != "" && !yield(s) {
+					return
+				}
 			}
 		}
 	}
 }
 
+// withoutNumber is a line without the number of a list's entry.
+func withoutNumber(line string) string {
+	rest := strings.TrimLeft(line, "0123456789")
+	if rest != line && (strings.HasPrefix(rest, ". ") || strings.HasPrefix(rest, ") ")) {
+		return rest[2:]
+	}
+	return line
+}
+
 func endsSentence(r rune) bool {
 	switch r {
-	case '.', '!', '?', '\n', '。', '！', '？', '।', '؟', '…':
+	case '.', '!', '?', '。', '！', '？', '।', '؟', '…':
 		return true
 	}
 	return false
