@@ -107,6 +107,9 @@ func makeCgroups(place cgroupPlace, name string, slots int) *cgroups {
 			return nil
 		}
 	}
+	for _, parent := range []string{place.memory, place.pids} {
+		sweep(parent)
+	}
 	c := &cgroups{about: about}
 	made := func(parent, name string) (string, bool) {
 		dir := filepath.Join(parent, name)
@@ -141,6 +144,20 @@ func makeCgroups(place cgroupPlace, name string, slots int) *cgroups {
 	return c
 }
 
+// sweep removes the groups of processes of ours that ended without doing so.
+func sweep(parent string) {
+	const prefix = "stillhouse-"
+	old, err := filepath.Glob(filepath.Join(parent, prefix+"*"))
+	if err != nil {
+		return
+	}
+	for _, dir := range old {
+		if left(filepath.Base(dir), prefix) {
+			_ = os.Remove(dir)
+		}
+	}
+}
+
 // delegates tells whether groups below dir have the controllers.
 func delegates(dir string) bool {
 	text, err := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control"))
@@ -166,8 +183,14 @@ func (c *cgroups) close() {
 	c.dirs = nil
 }
 
-// set sets the limits of the next program. Its group is empty of processes.
+// set sets the limits of the next program. Its group is empty of processes, so
+// another machine's namespace that shares the hierarchy may have swept it.
 func (g *cgroup) set(l *Limits) error {
+	for _, dir := range []string{g.memory, g.pids} {
+		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+			return err
+		}
+	}
 	memory := strconv.FormatInt(l.Memory, 10)
 	if g.v2 {
 		if err := errors.Join(write(g.memory, "memory.max", memory), write(g.pids, "pids.max", strconv.Itoa(l.Processes+boxProcesses))); err != nil {

@@ -33,9 +33,9 @@ func openContainers(ctx context.Context, engine, image string) (isolation, strin
 	if err != nil {
 		return nil, "", fmt.Errorf("it has no image %s, or does not run: %s", image, oneLine(out))
 	}
-	root, err := os.MkdirTemp("", "stillhouse-box-")
+	root, err := tempFolder("box")
 	if err != nil {
-		return nil, "", fmt.Errorf("make a folder for programs: %w", err)
+		return nil, "", err
 	}
 	return &containers{engine: path, image: strings.TrimSpace(string(out)), root: root}, "image " + image, os.Chmod(root, 0o711)
 }

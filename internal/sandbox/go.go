@@ -75,8 +75,8 @@ func (g *goTools) make(t tools) error {
 	if err != nil {
 		return err
 	}
-	if g.dir, err = os.MkdirTemp("", "stillhouse-go-"); err != nil {
-		return fmt.Errorf("make a folder for Go's archives: %w", err)
+	if g.dir, err = tempFolder("go"); err != nil {
+		return err
 	}
 	if err := os.Chmod(g.dir, 0o755); err != nil {
 		return err

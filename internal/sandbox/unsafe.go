@@ -19,9 +19,9 @@ import (
 type bare struct{ root string }
 
 func openUnsafe() (isolation, string, error) {
-	root, err := os.MkdirTemp("", "stillhouse-unsafe-")
+	root, err := tempFolder("unsafe")
 	if err != nil {
-		return nil, "", fmt.Errorf("make a folder for programs: %w", err)
+		return nil, "", err
 	}
 	return &bare{root: root}, "no isolation at all", nil
 }
