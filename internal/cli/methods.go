@@ -2,8 +2,10 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"strings"
 
+	"github.com/stillhouse-data/stillhouse/activities"
 	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/datasets/catalog"
 )
@@ -87,4 +89,20 @@ func agreedOn(p *datasets.PromptRow) string {
 		label = *p.Label
 	}
 	return fmt.Sprintf("%s: %.0f %% of %d votes, a lead of %d", label, 100**p.LabelShare, *p.LabelVotes, *p.LabelMargin)
+}
+
+// summarizeChoice says what became of accepted answers that are no rows, and
+// what the pairs and the mixture brought.
+func summarizeChoice(w io.Writer, r *activities.BuildResult) {
+	if len(r.Unselected) > 0 {
+		fmt.Fprintf(w, "  accepted and not chosen: %s\n", printable(reasons(r.Unselected)))
+	}
+	if r.Pairs > 0 {
+		fmt.Fprintf(w, "  %s preference pairs\n", grouped(r.Pairs))
+	}
+	if r.Mix != nil {
+		for _, line := range r.Mix.Lines() {
+			fmt.Fprintf(w, "  %s\n", printable(line))
+		}
+	}
 }

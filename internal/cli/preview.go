@@ -156,6 +156,9 @@ func previewCandidate(b *strings.Builder, c *datasets.Candidate) {
 	if len(c.RejectReasons) > 0 {
 		fmt.Fprintf(b, " · not accepted: %s", printable(strings.Join(c.RejectReasons, ", ")))
 	}
+	if c.Unselected != nil {
+		fmt.Fprintf(b, " · not chosen: %s", printable(*c.Unselected))
+	}
 	if c.CompletionTokens != nil {
 		fmt.Fprintf(b, " · %s tokens", grouped(*c.CompletionTokens))
 	}
