@@ -12,6 +12,7 @@ import (
 
 	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/internal/answers"
+	"github.com/stillhouse-data/stillhouse/internal/recipe"
 	"github.com/stillhouse-data/stillhouse/internal/wire"
 )
 
@@ -58,6 +59,34 @@ func (r *judgeRound) holds(p *paidCheck) bool {
 		return p.pair && r.pairs
 	}
 	return r.first <= p.id && p.id <= r.last && p.Teacher == r.teacher
+}
+
+// concerns leaves those candidates of tasks that the round may be asked about:
+// where nobody will be asked, the free verifiers need not run twice.
+func (r *judgeRound) concerns(rt *runtime, tasks []refinedTask) {
+	if r.pairs {
+		return
+	}
+	for i := range tasks {
+		t := &tasks[i]
+		t.Candidates = slices.DeleteFunc(t.Candidates, func(c datasets.Candidate) bool {
+			return !r.applies(rt.check, &environment{task: &t.Task, candidate: &c})
+		})
+	}
+}
+
+// applies tells whether a check of the round is below a check, and its
+// conditions hold as far as they can be decided yet.
+func (r *judgeRound) applies(k *check, env *environment) bool {
+	if !k.when.Uses(recipe.VerdictWords...) {
+		if match, err := env.match(k.when); err != nil || !match {
+			return false
+		}
+	}
+	if p, ok := k.paid.(*paidCheck); ok {
+		return r.holds(p)
+	}
+	return slices.ContainsFunc(k.members, func(m *check) bool { return r.applies(m, env) })
 }
 
 // prepareJudges makes ready whoever is asked about answers.
@@ -131,7 +160,13 @@ func (w *judgeWork) run(ctx context.Context) (*wire.JudgeOutput, error) {
 		chunk := tasks[:min(pace.tasks(), len(tasks))]
 		h := rt.hearing(look, pace.step(), w.in.Started)
 		h.ask = w.askQuestions
-		_, err := rt.refineHeard(ctx, look, pace.step(), w.in.Started, chunk, h)
+		out, err := rt.gather(ctx, look, pace.step(), w.in.Started, upTo(chunk, w.in.Fallbacks))
+		if err == nil {
+			if w.in.Fallbacks == 0 {
+				w.round.concerns(rt, out) // whether a task goes on, all of its answers tell
+			}
+			err = rt.judgeHeard(ctx, h, rt.gatherer(look, pace.step(), w.in.Started), out)
+		}
 		if errors.Is(err, answers.ErrLarge) && !pace.long {
 			pace.long = true
 			continue

@@ -88,11 +88,11 @@ func TestJudgesSeeSurvivorsOnly(t *testing.T) {
 		}
 		switch a {
 		case 0, 1:
-			return teacherstest.Reply{Content: "It is 99."}
+			return teacherstest.Reply{Content: "The answer is 99."}
 		case 2:
-			return teacherstest.Reply{Content: fmt.Sprintf("It is %d.", a+b), Finish: "length"}
+			return teacherstest.Reply{Content: fmt.Sprintf("The answer is %d.", a+b), Finish: "length"}
 		}
-		return teacherstest.Reply{Content: fmt.Sprintf("It is %d.", a+b)}
+		return teacherstest.Reply{Content: fmt.Sprintf("The answer is %d.", a+b)}
 	})
 	judge := teacherstest.New(t, func(r teacherstest.Request) teacherstest.Reply {
 		about := askedAbout(r.Prompt)
@@ -100,9 +100,9 @@ func TestJudgesSeeSurvivorsOnly(t *testing.T) {
 			t.Errorf("%q", r.Prompt)
 		}
 		switch about["answer"] {
-		case "It is 7.":
+		case "The answer is 7.":
 			return teacherstest.Reply{Content: judged(r, 9)}
-		case "It is 9.":
+		case "The answer is 9.":
 			return teacherstest.Reply{Content: judged(r, 3)}
 		}
 		return teacherstest.Reply{Content: "I would rather not."}
@@ -110,7 +110,8 @@ func TestJudgesSeeSurvivorsOnly(t *testing.T) {
 	w := newWorld(t)
 	w.file("p.jsonl", sums(6))
 	text := sumsJudged(answers.URL, judge.URL, "check: [{verifier: judge, teacher: j, rubric: Is it kind?}, {verifier: math}]")
-	out, result := w.judgedBuild(text)
+	_, result := w.judgedBuild(text)
+	first := w.digests("d", stable...)
 	if s := judge.Stats(); s.Requests != 3 || s.PaidTwice != 0 {
 		t.Errorf("the judge had %d requests", s.Requests)
 	}
@@ -137,7 +138,7 @@ func TestJudgesSeeSurvivorsOnly(t *testing.T) {
 	}
 	slices.Sort(verdicts)
 	want := []string{
-		"1 math=fail - verdict:fail", "11 judge=unknown,math=pass - verdict:unknown", "3 math=fail - verdict:fail", "5 math=pass - finish:length",
+		"1 math=fail - verdict:fail", "11 judge=unknown,math=pass - verdict:unknown", "3 math=fail - verdict:fail", "5 math=pass - truncated",
 		"7 judge=pass,math=pass 9 ", "9 judge=fail,math=pass 3 verdict:fail",
 	}
 	if !slices.Equal(verdicts, want) {
@@ -175,8 +176,10 @@ func TestJudgesSeeSurvivorsOnly(t *testing.T) {
 			t.Errorf("%s: %+v %+v", threshold, result, result.Judged)
 		}
 	}
-	if again, _ := other.judgedBuild(text); !again.Unchanged || again.Version != out.Version+1 && again.Version != out.Version {
-		t.Logf("%+v", again) // the versions in between differ
+	// The same recipe over the same answers gives the same bytes.
+	other.judgedBuild(text)
+	if again := other.digests("d", stable...); !slices.Equal(again, first) {
+		t.Errorf("have %q\nwant %q", again, first)
 	}
 	if s := judge.Stats(); s.Requests != 3 {
 		t.Errorf("the judge had %d requests", s.Requests)

@@ -43,8 +43,8 @@ const graderWords = `(?:judge|judges|grader|graders|evaluator|evaluators|rater|r
 // docs state how many ordinary answers they hit.
 var addresses = []address{
 	{"a judgement in the form that judges are asked for", regexp.MustCompile(
-		`\{[^{}]{0,200}["'](?:score|choice|rating|verdict|winner|grade)["']\s*:\s*["']?(?:[0-9]|a\b|b\b|tie\b|pass|correct|<)`), [][]string{{"{"}, gradeWords}},
-	{"a verdict in the form of other judges", regexp.MustCompile(`\[\[\s*(?:[0-9]{1,3}|a|b|c|tie)\s*\]\]`), [][]string{{"[["}}},
+		`\{[^{}]{0,200}"(?:score|choice|rating|verdict|winner|grade)"\s*:\s*["']?(?:[0-9]|a\b|b\b|tie\b|pass|correct|<)`), [][]string{{"{"}, gradeWords}},
+	{"a verdict in the form of other judges", regexp.MustCompile(`\[\[\s*(?:a|b|c|tie)\s*\]\]|rating:?\**\s*\[\[\s*[0-9]`), [][]string{{"[["}}},
 	{"a judgement in another judge's form", regexp.MustCompile(
 		`(?:final |overall )?(?:score|rating|grade|verdict|judge?ment)\s*(?::|=|is)\s*\**(?:10\s*/\s*10|100\s*/\s*100|5\s*/\s*5|10 out of 10|100 out of 100|5 out of 5|full marks|maximum|perfect)`), [][]string{gradeWords, {"10", "5/", "5 ", "full marks", "maximum", "perfect"}}},
 	{"a forged mark around what is judged", regexp.MustCompile(
@@ -56,7 +56,7 @@ var addresses = []address{
 		[][]string{{"ignore", "disregard", "forget", "override", "bypass", "set aside"}, {"instruction", "rubric", "guideline", "criteria", "rules of", "prompt", "scoring"}}},
 	{"speech to a grader", regexp.MustCompile(
 		`(?:dear|attention|hey|hello|hi|note to|message (?:to|for)|instructions? (?:to|for)|for)\s*[:,]?\s+(?:the |any |all |my |you,? the )?(?:ai |llm |automated |automatic )*` + graderWords + `\b\s*(?:$|[:,.!\-—\]\n)])|` +
-			`\byou(?:'re| are)? (?:now )?(?:the |an? )?(?:ai |impartial |fair )*` + graderWords + `\b|` +
+			`\byou(?:'re| are) (?:now )?(?:the |an? )?(?:[a-z]+ ){0,2}` + graderWords + `\b|` +
 			graderWords + `\b[^.\n]{0,40}\b(?:must|should|shall|has to|have to|is required to|are required to|please)\s+(?:now )?(?:give|assign|award|rate|score|grade|mark|choose|pick|select|prefer|output|respond|reply|answer|return|accept)`), [][]string{graderStems}},
 	{"a request for a grade", regexp.MustCompile(
 		`(?:give|assign|award|rate|grade|score|mark|evaluate|judge)\s+(?:this|my|the above|the following|the present)\s+(?:answer|response|reply|solution|submission|output)\b[^.\n]{0,60}(?:[0-9]|ten\b|full|max|highest|top|perfect|best|correct|pass|winner|well)|` +
