@@ -202,7 +202,7 @@ func joins(c byte) bool {
 }
 
 // mostDigits bounds what is read as one number.
-const mostDigits = 64
+const mostDigits = 20
 
 // A groupEnd is where a group of digits ends, and how many digits there are up
 // to it.
@@ -213,7 +213,7 @@ type groupEnd struct{ at, digits int }
 func digitsAt(text string, from int) (digits string, ends []groupEnd) {
 	var b [mostDigits]byte
 	n := 0
-	ends = append(ends, groupEnd{from, 0})
+	ends = append(make([]groupEnd, 0, mostDigits+1), groupEnd{from, 0})
 	for i := from; i < len(text); {
 		c := text[i]
 		switch {
@@ -249,7 +249,7 @@ func digitsAt(text string, from int) (digits string, ends []groupEnd) {
 // none: one may stand before other numbers.
 func cardAt(text string, from int, digits string, ends []groupEnd) int {
 	for _, end := range ends {
-		if isCard(text, from, end.at, digits[:end.digits]) {
+		if end.digits >= 13 && isCard(text, from, end.at, digits[:end.digits]) {
 			return end.at
 		}
 	}
