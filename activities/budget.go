@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
@@ -95,7 +96,7 @@ func (t *teacher) capped(effort string) error {
 // hold efforts that the recipe does not name.
 func (rt *runtime) checkCaps(plan *Plan) error {
 	for _, c := range plan.Cells {
-		for _, id := range c.Teachers {
+		for _, id := range slices.Concat(c.Teachers, c.Fallback) {
 			if t := rt.teachers[id]; t.config != nil && t.price != nil {
 				if err := t.capped(c.Effort); err != nil {
 					return err

@@ -107,6 +107,26 @@ func (c *Counter) Count(ctx context.Context, tasks []datasets.Task) error {
 		}
 		c.Teachers[id] = n
 	}
+	return c.fallbacks(rule, tasks)
+}
+
+// fallbacks counts what is asked at most where all teachers before fail.
+func (c *Counter) fallbacks(rule sampling, tasks []datasets.Task) error {
+	for _, id := range tasks[0].Fallback {
+		t := c.rt.teachers[id]
+		if t.config == nil {
+			continue
+		}
+		n := c.Teachers[id]
+		for i := range tasks {
+			one, err := t.ask(&tasks[i], 0)
+			if err != nil {
+				return err
+			}
+			n.more(&one, int64(rule.Most))
+		}
+		c.Teachers[id] = n
+	}
 	return nil
 }
 

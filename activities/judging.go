@@ -13,20 +13,14 @@ type opinions interface {
 	opinions(ctx context.Context, wants []want) ([]datasets.Verdict, error)
 }
 
-// judge gives the candidates of tasks their verdicts and reject reasons, and
-// chooses among those that are accepted.
-func (rt *runtime) judge(ctx context.Context, paid opinions, tasks ...*refinedTask) error {
-	var all []*judging
-	for _, t := range tasks {
-		for i := range t.Candidates {
-			c := &t.Candidates[i]
-			if c.Error == nil {
-				t.Status = datasets.StatusClean
-			}
-			all = append(all, rt.judging(&t.Task, c))
-		}
+// judge gives the candidates of tasks their verdicts and reject reasons, with
+// those of the teachers that a task goes on to, and chooses among those that are
+// accepted.
+func (rt *runtime) judge(ctx context.Context, paid opinions, more gatherer, tasks ...*refinedTask) error {
+	if err := rt.judgeNew(ctx, paid, tasks); err != nil {
+		return err
 	}
-	if err := rt.judgeAll(ctx, paid, all); err != nil {
+	if err := rt.escalate(ctx, paid, more, tasks); err != nil {
 		return err
 	}
 	if err := rt.compareAll(ctx, paid, tasks); err != nil {
@@ -36,6 +30,21 @@ func (rt *runtime) judge(ctx context.Context, paid opinions, tasks ...*refinedTa
 		rt.choose(t)
 	}
 	return nil
+}
+
+// judgeNew judges the candidates that have not been judged yet.
+func (rt *runtime) judgeNew(ctx context.Context, paid opinions, tasks []*refinedTask) error {
+	var all []*judging
+	for _, t := range tasks {
+		for ; t.judged < len(t.Candidates); t.judged++ {
+			c := &t.Candidates[t.judged]
+			if c.Error == nil {
+				t.Status = datasets.StatusClean
+			}
+			all = append(all, rt.judging(&t.Task, c))
+		}
+	}
+	return rt.judgeAll(ctx, paid, all)
 }
 
 // judgeOne judges one candidate by what costs nothing: paid verifiers are left

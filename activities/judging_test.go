@@ -68,7 +68,7 @@ func stages(t *testing.T, more string, gold string, heard *heardOf, answers ...s
 	if heard != nil {
 		paid = heard
 	}
-	if err := rt.judge(context.Background(), paid, r); err != nil {
+	if err := rt.judge(context.Background(), paid, nil, r); err != nil {
 		t.Fatal(err)
 	}
 	return r

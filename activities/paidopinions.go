@@ -377,15 +377,15 @@ func (h *hearing) judgement(one *inquest) datasets.Judgement {
 }
 
 // judgeHeard judges tasks by all verifiers, and keeps what judges said.
-func (rt *runtime) judgeHeard(ctx context.Context, heard *hearing, out []refinedTask) error {
+func (rt *runtime) judgeHeard(ctx context.Context, heard *hearing, more gatherer, out []refinedTask) error {
 	tasks := make([]*refinedTask, len(out))
 	for i := range out {
 		tasks[i] = &out[i]
 	}
 	if heard == nil {
-		return rt.judge(ctx, nil, tasks...)
+		return rt.judge(ctx, nil, more, tasks...)
 	}
-	if err := rt.judge(ctx, heard, tasks...); err != nil {
+	if err := rt.judge(ctx, heard, more, tasks...); err != nil {
 		return err
 	}
 	for _, t := range tasks {

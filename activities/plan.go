@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/stillhouse-data/stillhouse/datasets"
@@ -119,7 +120,7 @@ func (a *Activities) plan(ctx context.Context, ref wire.BuildRef, found *foundPr
 		Budget: limited, Sandbox: sandboxed,
 		Key: key, Tasks: plan.Tasks, Prompts: plan.Prompts, Duplicates: plan.Duplicates,
 		BadRows: plan.BadRows, Shards: len(plan.Shards), Dropped: plan.Filtered.Dropped(),
-		Measure: rt.needsStats(), Judges: rt.judgePlans(),
+		Measure: rt.needsStats(), Judges: rt.judgePlans(), Fallbacks: rt.fallbackPlans(),
 	}
 	for i := range rt.recipe.Teachers {
 		t := rt.teachers[rt.recipe.Teachers[i].ID]
@@ -139,7 +140,7 @@ func (a *Activities) plan(ctx context.Context, ref wire.BuildRef, found *foundPr
 // it is asked at, before anything is paid for.
 func (rt *runtime) checkParams(plan *Plan) error {
 	for _, c := range plan.Cells {
-		for _, id := range c.Teachers {
+		for _, id := range slices.Concat(c.Teachers, c.Fallback) {
 			if t := rt.teachers[id]; t.config != nil {
 				if _, err := t.builder(c.Effort); err != nil {
 					return err

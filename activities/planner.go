@@ -63,6 +63,7 @@ type Cell struct {
 	Domain   string   `json:"domain"`
 	Effort   string   `json:"effort"`
 	Teachers []string `json:"teachers"`
+	Fallback []string `json:"fallback,omitempty"` // who is asked where those fail, in order
 	Why      string   `json:"why"`
 	Tasks    int64    `json:"tasks"`
 	shards   int
@@ -497,12 +498,15 @@ func sameText(a, b *string) bool {
 // addTask routes a task and gives it to its cell, now or, where it shares
 // something with others, beside them.
 func (p *planner) addTask(ctx context.Context, t datasets.Task) error {
-	t.Route, t.RouteWhy = p.recipe.RouteFor(t.Domain, t.Effort)
+	if err := p.route(&t); err != nil {
+		return err
+	}
 	if t.Dropped() {
+		t.Fallback = nil
 		return p.drop(ctx, t)
 	}
 	if len(t.Route) == 0 {
-		return badSource("%s: no teacher serves domain %q at effort %q; add it to a teacher's serves, or leave serves out to serve all", t.Source, t.Domain, t.Effort)
+		return p.nobody(&t)
 	}
 	if p.sample == 0 {
 		if key := p.orderKey(&t); key != "" {
@@ -514,7 +518,7 @@ func (p *planner) addTask(ctx context.Context, t datasets.Task) error {
 
 // place puts a task into the open shard of its cell.
 func (p *planner) place(ctx context.Context, t datasets.Task, order string) error {
-	key := t.Domain + "\x00" + t.Effort + "\x00" + strings.Join(t.Route, "\x00")
+	key := t.Domain + "\x00" + t.Effort + "\x00" + routeKey(&t)
 	cell, ok := p.cells[key]
 	if !ok {
 		cell = len(p.plan.Cells)
@@ -522,7 +526,7 @@ func (p *planner) place(ctx context.Context, t datasets.Task, order string) erro
 			return badSource("%s: more than %d pairs of domain and effort; a domain is what teachers are good at: name a column with fewer values, or keep this one under fields.meta", t.Source, maxCells)
 		}
 		p.cells[key] = cell
-		p.plan.Cells = append(p.plan.Cells, Cell{Domain: t.Domain, Effort: t.Effort, Teachers: t.Route, Why: t.RouteWhy})
+		p.plan.Cells = append(p.plan.Cells, Cell{Domain: t.Domain, Effort: t.Effort, Teachers: t.Route, Fallback: t.Fallback, Why: t.RouteWhy})
 		p.open = append(p.open, openShard{})
 	}
 	open := &p.open[cell]

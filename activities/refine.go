@@ -46,6 +46,10 @@ type refinedTask struct {
 	Judgements []datasets.Judgement `json:"judgements,omitempty"` // of pairs of the candidates
 	Label      *merge.Label         `json:"label,omitempty"`      // what the merge policy found out
 
+	// Escalated are the teachers that the task went on to, in order.
+	Escalated []string `json:"escalated,omitempty"`
+
+	judged   int                    // candidates that are judged
 	logprobs []*datasets.LogprobRow // by candidate, where they are asked for
 }
 
@@ -96,7 +100,7 @@ func (a *Activities) refineShard(ctx context.Context, in wire.RefineInput) (*wir
 	look := pace.measured(a.historyAsOf(time.Now()))
 	for len(tasks) > 0 {
 		chunk := tasks[:min(pace.tasks(), len(tasks))]
-		refined, err := rt.refine(ctx, look, pace.step(), in.Started, chunk)
+		refined, err := rt.refine(ctx, look, pace.step(), in.Started, upTo(chunk, in.Fallbacks))
 		if errors.Is(err, answers.ErrLarge) && !pace.long {
 			pace.long = true
 			continue
@@ -106,6 +110,10 @@ func (a *Activities) refineShard(ctx context.Context, in wire.RefineInput) (*wir
 		}
 		tasks = tasks[len(chunk):]
 		for i := range refined {
+			if id := rt.ahead(&refined[i], &chunk[i], in.Fallbacks); id != "" && !slices.Contains(counts.Next, id) {
+				counts.Next = append(counts.Next, id)
+			}
+			refined[i].Task.Fallback = chunk[i].Fallback
 			tally(&counts, &refined[i])
 		}
 		if err := logprobs.add(refined); err != nil {
@@ -114,6 +122,10 @@ func (a *Activities) refineShard(ctx context.Context, in wire.RefineInput) (*wir
 		if err := out.write(refined, func(t *refinedTask) string { return t.Task.TaskID }); err != nil {
 			return nil, err
 		}
+	}
+	if len(counts.Next) > 0 {
+		// What it is now is not what it will be: others are asked first.
+		return &wire.RefineCounts{Next: counts.Next}, nil
 	}
 	if in.Shard%beatShards == 0 && in.Preview == 0 {
 		// The build's entry says that it lives: gc keeps what it writes.
@@ -209,7 +221,7 @@ func (rt *runtime) refineHeard(ctx context.Context, look history, step int, sinc
 	if err != nil {
 		return nil, err
 	}
-	return out, rt.judgeHeard(ctx, heard, out)
+	return out, rt.judgeHeard(ctx, heard, rt.gatherer(look, step, since), out)
 }
 
 // gather makes the candidates of some tasks of one cell, which nobody has

@@ -37,7 +37,7 @@ func judgedTask(t *testing.T, recipe string, task datasets.Task, answers ...stri
 		}
 		out.Candidates = append(out.Candidates, c)
 	}
-	if err := rt.judge(context.Background(), nil, out); err != nil {
+	if err := rt.judge(context.Background(), nil, nil, out); err != nil {
 		t.Fatal(err)
 	}
 	return out

@@ -9,13 +9,13 @@ import (
 	"os"
 	goruntime "runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/datasets/catalog"
+	"github.com/stillhouse-data/stillhouse/datasets/filter"
 	"github.com/stillhouse-data/stillhouse/internal/answers"
 	"github.com/stillhouse-data/stillhouse/internal/chat"
 	"github.com/stillhouse-data/stillhouse/internal/objstore"
@@ -95,6 +95,7 @@ type reparsing struct {
 	rt              *runtime
 	seal            *seal
 	result          ReparseResult
+	measuring       bool // answers are gathered, and nobody judges them
 }
 
 func (w *reparsing) run(ctx context.Context) error {
@@ -166,6 +167,9 @@ func (w *reparsing) note(text string) {
 // chooses among the rows, all tasks are refined once more before, to count them:
 // that costs time, and neither memory nor disk.
 func (w *reparsing) write(ctx context.Context, dir string) (*tables, error) {
+	if err := w.measure(ctx); err != nil {
+		return nil, err
+	}
 	mix, err := newMixture(w.rt.recipe, dir, false)
 	if err != nil {
 		return nil, err
@@ -199,6 +203,30 @@ func (w *reparsing) write(ctx context.Context, dir string) (*tables, error) {
 		err = before.end()
 	}
 	return t, errors.Join(err, t.close())
+}
+
+// measure measures all answers before any is judged, where a filter of the
+// recipe judges each by all.
+func (w *reparsing) measure(ctx context.Context) error {
+	if !w.rt.needsStats() {
+		return nil
+	}
+	var stats filter.Stats
+	w.measuring = true
+	err := w.each(ctx, "measured", func(r *refinedTask) error {
+		measureTask(&stats, r)
+		return nil
+	})
+	w.measuring = false
+	if err != nil {
+		return err
+	}
+	with, err := w.rt.withStats(&stats)
+	if err != nil {
+		return err
+	}
+	w.rt, w.seal.rt = with, with
+	return nil
 }
 
 // each refines the version's tasks again and gives them to visit, in the order
@@ -264,7 +292,7 @@ func (w *reparsing) refine(ctx context.Context, window []promptTask) ([]refinedT
 	for i := range window {
 		out[i] = refinedTask{Task: window[i].Task, Status: window[i].status}
 		if window[i].asked() {
-			route := strings.Join(window[i].Route, "\x00")
+			route := routeAndFallback(&window[i].Task)
 			byRoute[route] = append(byRoute[route], i)
 		}
 	}
@@ -281,7 +309,11 @@ func (w *reparsing) refine(ctx context.Context, window []promptTask) ([]refinedT
 				for n, i := range chunk {
 					tasks[n] = window[i].Task
 				}
-				refined, err := w.rt.refine(ctx, look, w.rt.lookupAnswers(), w.started, tasks)
+				refine := w.rt.refine
+				if w.measuring {
+					refine = w.rt.gather
+				}
+				refined, err := refine(ctx, look, w.rt.lookupAnswers(), w.started, tasks)
 				if err != nil {
 					return err
 				}
@@ -437,7 +469,7 @@ func (o *oldCandidates) end() error {
 func taskOfRow(row *datasets.PromptRow) (datasets.Task, error) {
 	task := datasets.Task{
 		TaskID: row.TaskID, PromptID: row.PromptID, Domain: row.Domain, Effort: row.Effort, Gold: row.Gold, Tests: row.Tests,
-		Group: textOf(row.Group), Meta: textOf(row.Meta), Split: row.Split, Route: row.Route, RouteWhy: row.RouteReason,
+		Group: textOf(row.Group), Meta: textOf(row.Meta), Split: row.Split, Route: row.Route, RouteWhy: row.RouteReason, Fallback: row.Fallback,
 		Source: row.Source, Copies: row.Copies, Findings: findingsOfRow(row),
 	}
 	prompt := chat.Prompt{Messages: row.Messages, Tools: textOf(row.Tools)}

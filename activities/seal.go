@@ -50,7 +50,7 @@ type seal struct {
 	passed  map[string][2]int64
 	rows    map[string]int64 // in train and test, by domain
 	refused rejections
-	failed  string           // what the first ask that failed said
+	failed  string // what the first ask that failed said
 	probes  []report.Drift
 }
 
@@ -98,13 +98,11 @@ func (s *seal) begin() {
 	s.passed, s.stopped, s.missing = map[string][2]int64{}, map[string]string{}, map[string]int64{}
 	s.rows, s.refused = map[string]int64{}, rejections{}
 	s.paid = newAccounts(s.in.Started.UnixMicro())
-	var infos []report.TeacherInfo
 	for i := range s.rt.recipe.Teachers {
 		t := &s.rt.recipe.Teachers[i]
-		infos = append(infos, report.TeacherInfo{ID: t.ID, Model: t.Model, Priced: t.Price != nil, PriceNote: priceNote(t.Price)})
 		s.result.Teachers[t.ID] = TeacherResult{}
 	}
-	s.report = report.New(infos)
+	s.report = report.New(reportedTeachers(s.rt.recipe))
 	for _, st := range s.in.Streams {
 		if st.Stopped != nil {
 			if s.result.Stopped == nil {
@@ -212,7 +210,7 @@ func restorePrompts(r *refinedTask) {
 
 // tally counts a task's candidates.
 func (s *seal) tally(r *refinedTask) {
-	for _, id := range r.Task.Route {
+	for _, id := range slices.Concat(r.Task.Route, r.Escalated) {
 		if s.stopped[id] == classBudget {
 			s.missing[id] += samplingOf(s.rt.recipe).unanswered(r, id)
 		}

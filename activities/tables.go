@@ -146,6 +146,7 @@ func (t *tables) all() []table {
 // add writes a refined task's rows.
 func (t *tables) add(r *refinedTask) error {
 	prompt := promptRow(&r.Task, r.Status)
+	prompt.Escalated = r.Escalated
 	t.rt.measure(&prompt, r)
 	if err := t.prompts.add(prompt); err != nil {
 		return err
@@ -186,7 +187,7 @@ func (t *tables) close() error {
 func promptRow(task *datasets.Task, status string) datasets.PromptRow {
 	row := datasets.PromptRow{
 		TaskID: task.TaskID, PromptID: task.PromptID, Domain: task.Domain, Effort: task.Effort,
-		Split: task.Split, Status: status, Route: task.Route, RouteReason: task.RouteWhy,
+		Split: task.Split, Status: status, Route: task.Route, RouteReason: task.RouteWhy, Fallback: task.Fallback,
 		Messages: task.Prompt.All(), Tools: optional(task.Prompt.Tools),
 		Gold: task.Gold, Tests: task.Tests, Group: optional(task.Group), Meta: optional(task.Meta),
 		Source: task.Source, Copies: task.Copies,

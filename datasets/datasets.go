@@ -32,6 +32,11 @@ const (
 	Unknown = "unknown"
 )
 
+// FlagEscalated is the flag of a candidate whose teacher was asked because all
+// before it had failed: its tasks are the hard ones, so that it is compared with
+// nobody.
+const FlagEscalated = "escalated"
+
 // Statuses of a task in the prompts table.
 const (
 	StatusClean      = "clean"      // in the dataset or open to it
@@ -54,6 +59,9 @@ type Task struct {
 	Split    string      `json:"split"`
 	Route    []string    `json:"route"`     // ids of the teachers that are asked at first hand
 	RouteWhy string      `json:"route_why"` // such as "all" or "domain math, effort high"
+	// Fallback are ids of the teachers that are asked one after the other, each
+	// where all before it failed.
+	Fallback []string `json:"fallback,omitempty"`
 	// Source says where the task was read first: file name and line or row.
 	Source string `json:"source"`
 	// Copies counts the source rows that are this same task; at least 1.
@@ -231,7 +239,9 @@ type PromptRow struct {
 	StatusOf       *string        `json:"status_of,omitempty" parquet:"status_of,optional"` // duplicate of, contaminated by
 	Route          []string       `json:"route" parquet:"route,list"`
 	RouteReason    string         `json:"route_reason" parquet:"route_reason,dict"`
-	Messages       []chat.Message `json:"messages" parquet:"messages,list"` // as sent: system first
+	Fallback       []string       `json:"fallback,omitempty" parquet:"fallback,list"`   // teachers to ask where those of route fail, in order
+	Escalated      []string       `json:"escalated,omitempty" parquet:"escalated,list"` // of them those that the task went on to
+	Messages       []chat.Message `json:"messages" parquet:"messages,list"`             // as sent: system first
 	Tools          *string        `json:"tools,omitempty" parquet:"tools,optional,zstd"`
 	Images         []Image        `json:"images,omitempty" parquet:"images,list"`
 	Gold           *string        `json:"gold,omitempty" parquet:"gold,optional"`

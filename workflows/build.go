@@ -65,7 +65,8 @@ type build struct {
 	inFlight int
 	failure  error // of a refinement
 	judges   judging
-	stats    string // key of the measures of all answers
+	imports  map[string]workflow.Future // of recorded fallbacks, by teacher
+	stats    string                     // key of the measures of all answers
 }
 
 func (b *build) setup(ctx workflow.Context) error {
@@ -252,7 +253,7 @@ func (b *build) refineReady(ctx workflow.Context) {
 		ready = min(ready, b.streams[id].Through)
 	}
 	window := refineWindow
-	if !b.allDone() && len(b.plan.Judges) == 0 {
+	if !b.allDone() && len(b.plan.Judges) == 0 && len(b.plan.Fallbacks) == 0 {
 		if window = 1; workflow.Now(ctx).Sub(b.begun) < refineEvery {
 			return
 		}
@@ -263,13 +264,7 @@ func (b *build) refineReady(ctx workflow.Context) {
 		b.next++
 		b.inFlight++
 		workflow.Go(ctx, func(ctx workflow.Context) {
-			var counts wire.RefineCounts
-			err := b.judge(ctx, shard)
-			if err == nil {
-				err = workflow.ExecuteActivity(b.refineOptions(ctx), wire.ActivityRefine, wire.RefineInput{
-					BuildRef: b.in.BuildRef, PlanKey: b.plan.Key, Shard: shard, Started: b.started, StatsKey: b.stats,
-				}).Get(ctx, &counts)
-			}
+			counts, err := b.refine(ctx, shard)
 			b.inFlight--
 			b.finished++
 			if err != nil && b.failure == nil {

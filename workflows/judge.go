@@ -21,14 +21,18 @@ type judging struct {
 	halt    workflow.CancelFunc
 }
 
-// announceJudges names the judges' queues where workers look for them.
+// announceJudges names the queues of judges and fallbacks where workers look for
+// them.
 func (b *build) announceJudges(ctx workflow.Context) error {
-	if len(b.plan.Judges) == 0 {
-		return nil
-	}
 	var queues []string
 	for _, j := range b.plan.Judges {
 		queues = append(queues, j.Queue)
+	}
+	for _, f := range b.plan.Fallbacks {
+		queues = append(queues, f.Queue)
+	}
+	if len(queues) == 0 {
+		return nil
 	}
 	return workflow.UpsertMemo(ctx, map[string]any{wire.MemoQueues: queues})
 }
@@ -42,7 +46,7 @@ func (b *build) beginJudging(ctx workflow.Context) {
 // pauseJudging interrupts the rounds in flight: what they have asked is kept,
 // and the rest is asked when the build goes on.
 func (b *build) pauseJudging(paused bool) {
-	if !paused || len(b.plan.Judges) == 0 || b.judges.root == nil {
+	if !paused || len(b.plan.Judges) == 0 && len(b.plan.Fallbacks) == 0 || b.judges.root == nil {
 		return
 	}
 	b.judges.halt()
@@ -50,33 +54,38 @@ func (b *build) pauseJudging(paused bool) {
 }
 
 // judge has every judge asked about the answers of a shard, one after the other:
-// each sees what those before it have left.
-func (b *build) judge(ctx workflow.Context, shard int) error {
+// each sees what those before it have left. fallbacks is how many rounds of
+// fallbacks were asked before.
+func (b *build) judge(ctx workflow.Context, shard, fallbacks int) error {
 	for round, j := range b.plan.Judges {
-		if err := b.judgeRound(ctx, shard, round, j); err != nil {
+		if err := b.askRound(ctx, j.Teacher, j.Queue, wire.ActivityJudge, wire.JudgeInput{
+			BuildRef: b.in.BuildRef, PlanKey: b.plan.Key, Shard: shard, Round: round, Teacher: j.Teacher, Started: b.started,
+			StatsKey: b.stats, Fallbacks: fallbacks,
+		}); err != nil {
 			return fmt.Errorf("ask judge %s about shard %d: %w", j.Teacher, shard, err)
 		}
 	}
 	return nil
 }
 
-func (b *build) judgeRound(ctx workflow.Context, shard, round int, j wire.JudgePlan) error {
+// askRound has an activity ask one teacher about a shard, over and over where a
+// pause interrupts it. Of a teacher that cannot be used any more nothing is
+// asked.
+func (b *build) askRound(ctx workflow.Context, teacher, queue, activity string, in any) error {
 	var before wire.AskCounts // of attempts that a pause interrupted
 	for {
 		if err := workflow.Await(ctx, func() bool { return !b.paused || b.failure != nil }); err != nil {
 			return err
 		}
-		if b.failure != nil || b.judgeReport(j.Teacher).Stopped != nil {
+		if b.failure != nil || b.judgeReport(teacher).Stopped != nil {
 			return nil
 		}
 		rounds := b.judges.rounds
 		var out wire.JudgeOutput
-		err := workflow.ExecuteActivity(askOptions(rounds, j.Queue), wire.ActivityJudge, wire.JudgeInput{
-			BuildRef: b.in.BuildRef, PlanKey: b.plan.Key, Shard: shard, Round: round, Teacher: j.Teacher, Started: b.started, StatsKey: b.stats,
-		}).Get(ctx, &out)
+		err := workflow.ExecuteActivity(askOptions(rounds, queue), activity, in).Get(ctx, &out)
 		switch {
 		case err == nil:
-			b.countJudged(j.Teacher, before, out)
+			b.countJudged(teacher, before, out)
 			return nil
 		case ctx.Err() != nil || !cutShort(rounds.Err() != nil, err):
 			return err

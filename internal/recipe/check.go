@@ -37,6 +37,7 @@ func (c *checker) run() {
 		c.teacher(&c.r.Teachers[i], fmt.Sprintf("teachers[%d]", i))
 	}
 	c.teacherIDs()
+	c.route()
 	c.coverage()
 	c.samples()
 	c.drift()

@@ -123,7 +123,7 @@ func (c *checker) groupKeys(ch *Check, path, kind string) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(ch.Options)) {
 		if !slices.Contains(known, key) {
-			c.fault(join(path, key), "unknown key "+quote(key)+" of a group", fmt.Sprintf("known beside %s: %s", kind, strings.Join(known, ", ")))
+			c.fault(join(path, key), "is no key of a group", fmt.Sprintf("known beside %s: %s", kind, strings.Join(known, ", ")))
 		}
 	}
 }

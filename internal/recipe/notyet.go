@@ -13,7 +13,6 @@ import (
 var notYet = []struct {
 	path, value, instead string
 }{
-	{"ask.route.rules", "", "write route: domain and give the teachers serves"},
 	{"output.report_text", "", "remove it"},
 }
 

@@ -154,8 +154,10 @@ type RouteRule struct {
 	When *When `yaml:"when"`
 	// Teachers that are asked.
 	Teachers []string `yaml:"teachers" required:"true"`
-	// Teachers that are asked where all of those failed.
+	// Teachers that are asked where all of those failed, one after the other until one does not.
 	Fallback []string `yaml:"fallback"`
+	// Whether a task goes on to the fallback although an answer to it is unknown and not failed; keep leaves it.
+	Unknown string `yaml:"unknown" enum:"keep,escalate" default:"keep"`
 }
 
 // Samples is how many answers each teacher gives to a task. A plain number n

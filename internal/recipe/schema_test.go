@@ -86,7 +86,7 @@ func document(t *testing.T, text []byte) any {
 const later = `name: later
 prompts: [{path: p.jsonl, fields: {images: i}}]
 teachers: [{model: m, api: anthropic-batch, base_url: https://x/v1, limits: {tpm: 5, max_bytes: 1024}}]
-ask: {route: {rules: [{when: sample == 0, teachers: [m], fallback: [m]}]}, samples: 4, budget: {usd: 250}}
+ask: {route: {rules: [{when: domain == "default", teachers: [m]}]}, samples: 4, budget: {usd: 250}}
 check: [{verifier: code, language: python, timeout: 10s}]
 filter: [refusal, {length: {max_tokens: 16000}, when: sample == 0}, {expr: len(content) > 10}]
 prompt_filter: [duplicate, {near_duplicate: {jaccard: 0.8}}, {contamination: {against: [e.jsonl], ngram: 8, action: drop}}]

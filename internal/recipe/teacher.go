@@ -214,6 +214,16 @@ func (t *Teacher) ParamsFor(effort string) map[string]any {
 // effort is asked of at first hand, in the recipe's order, and why. Teachers
 // that only judge are not among them.
 func (r *Recipe) RouteFor(domain, effort string) (teachers []string, why string) {
+	if r.Ask.Route.Kind == RouteRules {
+		// Which rule holds, only a task tells: these are all that may be asked.
+		for i := range r.Teachers {
+			id := r.Teachers[i].ID
+			if r.Teachers[i].ServesTask(domain, effort) && slices.ContainsFunc(r.Ask.Route.Rules, func(rule RouteRule) bool { return slices.Contains(rule.Teachers, id) }) {
+				teachers = append(teachers, id)
+			}
+		}
+		return teachers, "rules"
+	}
 	if r.Ask.Route.Kind == RouteAll {
 		for i := range r.Teachers {
 			if id := r.Teachers[i].ID; !r.OnlyJudges(id) {

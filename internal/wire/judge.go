@@ -26,6 +26,8 @@ type JudgeInput struct {
 	Started time.Time `json:"started"` // of the build
 	// StatsKey names the measures of all answers, where a filter needs them.
 	StatsKey string `json:"stats_key,omitempty"`
+	// Fallbacks is how many rounds of fallbacks were asked before.
+	Fallbacks int `json:"fallbacks,omitempty"`
 }
 
 // JudgeOutput is what came of it.

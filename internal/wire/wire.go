@@ -130,6 +130,9 @@ type BuildRef struct {
 	// Preview is how many tasks go through all stages without being published;
 	// 0 is a build.
 	Preview int `json:"preview,omitempty"`
+	// Compare tells that every teacher is asked every task of a preview, whatever
+	// the recipe's route says.
+	Compare bool `json:"compare,omitempty"`
 	// BudgetMicros is what the build may spend, in micro-dollars, instead of what
 	// its recipe says; 0: as the recipe says.
 	BudgetMicros int64 `json:"budget_micros,omitempty"`
@@ -191,6 +194,8 @@ type PlanOutput struct {
 	Sandbox bool `json:"sandbox,omitempty"`
 	// Dropped counts the tasks that the filters of prompts left out.
 	Dropped int64 `json:"dropped,omitempty"`
+	// Fallbacks are the teachers that tasks may go on to where others failed.
+	Fallbacks []FallbackPlan `json:"fallbacks,omitempty"`
 }
 
 // ImportInput brings the answers of a recorded teacher into the answer store.
@@ -333,6 +338,8 @@ type RefineInput struct {
 	Started time.Time `json:"started"` // of the build: answers since then are its own
 	// StatsKey names the measures of all answers, where a filter needs them.
 	StatsKey string `json:"stats_key,omitempty"`
+	// Fallbacks is how many rounds of fallbacks were asked.
+	Fallbacks int `json:"fallbacks,omitempty"`
 }
 
 // RefineCounts counts what became of tasks and candidates.
@@ -341,6 +348,9 @@ type RefineCounts struct {
 	Candidates int64 `json:"candidates"`
 	Accepted   int64 `json:"accepted"`
 	Selected   int64 `json:"selected"`
+	// Next are the teachers that tasks of the shard go on to, so that it is
+	// refined again once they are asked; nothing is counted then.
+	Next []string `json:"next,omitempty"`
 	// Teachers counts candidates and accepted ones by teacher, in the order in
 	// which they were first counted: a list, because workflow code may not walk
 	// over a map.
