@@ -259,6 +259,9 @@ func (t *teacher) builder(effort string) (*teachers.Builder, error) {
 // runtime loads a build's recipe and sources from the store, once per worker.
 func (a *Activities) runtime(ctx context.Context, ref wire.BuildRef) (*runtime, error) {
 	key := ref.RecipeDigest + " " + ref.SourcesDigest
+	if ref.Compare {
+		key += " compared"
+	}
 	a.mu.Lock()
 	rt := a.runtimes[key]
 	a.mu.Unlock()
@@ -286,6 +289,9 @@ func (a *Activities) loadRuntime(ctx context.Context, ref wire.BuildRef) (*runti
 	r, err := recipe.Parse(ref.Dataset+".yaml", raw)
 	if err != nil {
 		return nil, invalidRecipe("%v", err)
+	}
+	if ref.Compare {
+		r.Ask.Route = recipe.Route{Kind: recipe.RouteAll}
 	}
 	text, err := readPinned(ctx, a.Bucket, sourcesKey(ref.SourcesDigest), ref.SourcesDigest, maxSources)
 	if err != nil {

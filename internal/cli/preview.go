@@ -14,6 +14,7 @@ import (
 	"github.com/stillhouse-data/stillhouse/activities"
 	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/internal/objstore"
+	"github.com/stillhouse-data/stillhouse/internal/recipe"
 	"github.com/stillhouse-data/stillhouse/internal/wire"
 )
 
@@ -52,39 +53,59 @@ func (a *app) preview(ctx context.Context, path string, n int, yes bool) error {
 	if err != nil {
 		return err
 	}
+	tasks, out, err := a.sample(ctx, r, wire.BuildRef{Preview: n}, yes)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		err = a.printJSON(tasks)
+	} else {
+		err = printPreview(a.out, tasks)
+	}
+	return sampleEnd(out, err)
+}
+
+// sampleEnd is how a sample ends once its tasks are shown.
+func sampleEnd(out *wire.BuildOutput, err error) error {
+	if code := stoppedCode(len(out.Stopped), len(out.OverBudget)); err == nil && code != exitDone {
+		return &codedError{code: code}
+	}
+	return err
+}
+
+// sample takes as many tasks as ref says through all stages, and gives them
+// judged and merged. The rest of ref is filled in.
+func (a *app) sample(ctx context.Context, r *recipe.Recipe, ref wire.BuildRef, yes bool) ([]activities.PreviewTask, *wire.BuildOutput, error) {
 	if !yes && a.terminal && !a.quiet && !a.json && spends(r) {
-		fmt.Fprintf(a.err, "Ask %d teacher(s) about %d task(s)? [y/N] ", len(r.Teachers), n)
+		fmt.Fprintf(a.err, "Ask %d teacher(s) about %d task(s)? [y/N] ", len(r.Teachers), ref.Preview)
 		if line, err := readLine(ctx, a.in); err != nil || !isYes(line) {
-			return &codedError{exitInterrupted, "nothing was asked. --yes skips the question"}
+			return nil, nil, &codedError{exitInterrupted, "nothing was asked. --yes skips the question"}
 		}
 	}
 	s, err := a.open(ctx, true)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	defer s.close()
 	sub, err := activities.Submit(ctx, s.bucket, r, a.finder(r.Dir))
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	ref := wire.BuildRef{
-		Dataset: r.Name, RecipeDigest: sub.RecipeDigest, SourcesDigest: sub.SourcesDigest,
-		BuildID: newBuildID(), Preview: n,
-	}
+	ref.Dataset, ref.RecipeDigest, ref.SourcesDigest, ref.BuildID = r.Name, sub.RecipeDigest, sub.SourcesDigest, newBuildID()
 	run := &run{BuildRef: ref, id: wire.PreviewWorkflowID(ref.Dataset, ref.BuildID), buildID: ref.BuildID}
 	run.handle, err = s.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 		ID: run.id, TaskQueue: wire.QueuePipeline,
 	}, wire.WorkflowBuild, wire.BuildInput{BuildRef: ref})
 	if err != nil {
-		return fmt.Errorf("start the preview: %w", err)
+		return nil, nil, fmt.Errorf("start the preview: %w", err)
 	}
 	out, err := s.follow(ctx, run)
 	if err != nil {
-		return s.explain(err, run)
+		return nil, nil, s.explain(err, run)
 	}
 	text, _, err := objstore.ReadAll(ctx, s.bucket, out.Preview, maxPreview)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	// Nobody else reads it; what is left behind by a crash is swept by gc.
 	if err := s.clearPreview(ctx, ref); err != nil {
@@ -92,17 +113,9 @@ func (a *app) preview(ctx context.Context, path string, n int, yes bool) error {
 	}
 	var tasks []activities.PreviewTask
 	if err := json.Unmarshal(text, &tasks); err != nil {
-		return fmt.Errorf("read the preview: %w", err)
+		return nil, nil, fmt.Errorf("read the preview: %w", err)
 	}
-	if a.json {
-		err = a.printJSON(tasks)
-	} else {
-		err = printPreview(a.out, tasks)
-	}
-	if code := stoppedCode(len(out.Stopped), len(out.OverBudget)); err == nil && code != exitDone {
-		return &codedError{code: code}
-	}
-	return err
+	return tasks, out, nil
 }
 
 func (s *session) clearPreview(ctx context.Context, ref wire.BuildRef) error {
