@@ -1,10 +1,12 @@
 package sandbox
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 )
 
 // tools find the programs that run a language.
@@ -39,7 +41,7 @@ func (t tools) need(name string) (string, error) {
 		if err != nil {
 			return "", &noTool{name, "on this machine"}
 		}
-		return path, nil
+		return behindShim(name, path), nil
 	}
 	for _, dir := range t.dirs {
 		path := filepath.Join(dir, name)
@@ -48,4 +50,19 @@ func (t tools) need(name string) (string, error) {
 		}
 	}
 	return "", &noTool{name, "where the sandbox sees it (/usr, /opt); one of a home folder does not count"}
+}
+
+// behindShim is the program that a version manager's stand-in starts. The
+// stand-in needs variables that programs do not get.
+func behindShim(name, path string) string {
+	if name != "python3" {
+		return path
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), engineWait)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, path, "-I", "-c", "import sys; print(sys.executable)").Output()
+	if real := strings.TrimSpace(string(out)); err == nil && filepath.IsAbs(real) {
+		return real
+	}
+	return path
 }

@@ -102,9 +102,9 @@ func TestCodeIsRunInASandbox(t *testing.T) {
 func TestCodeIsNotRunWithoutASandbox(t *testing.T) {
 	h := newHouse(t)
 	bare := t.TempDir() // a search path with Python and nothing else
-	for _, name := range []string{"python3", "sh", "cat"} {
-		path, err := exec.LookPath(name)
-		if err != nil {
+	for _, name := range []string{"python3", "sh"} {
+		path := "/usr/bin/" + name // not the stand-in of a version manager, which needs more
+		if _, err := os.Stat(path); err != nil {
 			t.Skip(err)
 		}
 		if err := os.Symlink(path, filepath.Join(bare, name)); err != nil {
