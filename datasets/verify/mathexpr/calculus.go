@@ -45,6 +45,9 @@ type atom struct {
 	args   []expr
 	needs  map[int]bool // variables that it depends on, by index
 	hazy   bool         // it depends on what nobody knows
+	// algebraic says that it is a radical of rationals and radicals.
+	algebraic bool
+	u, l      int // see atomBound; 0 and 0 before it was asked for
 }
 
 // A calculus holds the atoms of one comparison and what it may still cost.
@@ -81,6 +84,7 @@ func (c *calculus) find(a atom) (int, error) {
 		return 0, ErrTooLarge
 	}
 	a.needs = make(map[int]bool)
+	a.algebraic = a.kind == atomRoot || a.kind == atomAbs
 	for _, arg := range append([]expr{a.arg}, a.args...) {
 		for _, p := range []poly{arg.num, arg.den} {
 			for i := range p.atoms() {
@@ -88,6 +92,7 @@ func (c *calculus) find(a atom) (int, error) {
 					a.needs[j] = true
 				}
 				a.hazy = a.hazy || c.atoms[i].hazy
+				a.algebraic = a.algebraic && c.atoms[i].algebraic
 			}
 		}
 	}

@@ -1,6 +1,9 @@
 package mathexpr
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // readChain reads parts with relations between them: x = 5, 9*2 = 18, x ≈ 3.1,
 // 1 < x ≤ 2, x in [0, 1].
@@ -32,6 +35,9 @@ func readChain(parts [][]token, between []token, depth int) (*Value, error) {
 // of what was exact before.
 func readEquation(parts [][]token, between []token, depth int) (*Value, error) {
 	name := ""
+	if len(parts) == 2 && between[0].is("=") && !isName(parts[0]) && len(parts[1]) == 1 && isName(parts[1]) && !lettered(parts[0]) {
+		parts = [][]token{parts[1], parts[0]} // 5 = x
+	}
 	if isName(parts[0]) {
 		name = nameOf(parts[0])
 		parts, between = parts[1:], between[1:]
@@ -79,6 +85,11 @@ func readEquation(parts [][]token, between []token, depth int) (*Value, error) {
 		return last, nil
 	}
 	return &Value{kind: kindNamed, name: name, items: []*Value{last}}, nil
+}
+
+// lettered tells whether a letter is among the tokens.
+func lettered(tokens []token) bool {
+	return slices.ContainsFunc(tokens, func(t token) bool { return t.kind == tokWord || t.kind == tokVar })
 }
 
 // chained tells whether values are one value in steps, as 9·2 = 18, against an

@@ -13,12 +13,15 @@ import (
 // where it takes a proof to tell: [Meets] is what decides. It is false for what
 // is too large or has no value.
 func (v *Value) Key() (string, bool) {
-	k := &keys{calculus: newCalculus()}
+	k := &keys{newCalculus(), make(map[int]string)}
 	s, err := k.value(v, 0)
 	return s, err == nil && s != ""
 }
 
-type keys struct{ *calculus }
+type keys struct {
+	*calculus
+	names map[int]string // of atoms
+}
 
 func (k *keys) value(v *Value, depth int) (string, error) {
 	if depth > 2*maxDepth {
@@ -177,6 +180,9 @@ func (k *keys) atomName(at, depth int) (string, error) {
 	if depth > maxDepth {
 		return "", ErrTooLarge
 	}
+	if name, ok := k.names[at]; ok {
+		return name, nil
+	}
 	a := &k.atoms[at]
 	var args []string
 	for _, arg := range append([]expr{a.arg}, a.args...) {
@@ -193,8 +199,12 @@ func (k *keys) atomName(at, depth int) (string, error) {
 	if name == "" {
 		name = a.name
 	}
-	if len(args) == 0 {
-		return name, nil
+	if len(args) > 0 {
+		name += "(" + strings.Join(args, ",") + ")"
 	}
-	return name + "(" + strings.Join(args, ",") + ")", k.step(1 + len(name))
+	if len(name) > maxKey {
+		return "", ErrTooLarge
+	}
+	k.names[at] = name
+	return name, k.step(1 + len(name)/16)
 }

@@ -98,7 +98,9 @@ func (p poly) monomials() []monomial {
 	for m := range p {
 		out = append(out, m)
 	}
-	slices.Sort(out)
+	if len(out) > 1 {
+		slices.Sort(out)
+	}
 	return out
 }
 
@@ -199,8 +201,11 @@ func (c *calculus) addPoly(p, q poly) (poly, error) {
 
 func (c *calculus) mulPoly(p, q poly) (poly, error) {
 	out := make(poly, max(len(p), len(q)))
-	for m, a := range p {
-		for n, b := range q {
+	// In order, so that a limit is met at the same step on every machine.
+	left, right := p.monomials(), q.monomials()
+	for _, m := range left {
+		for _, n := range right {
+			a, b := p[m], q[n]
 			mn, err := m.times(n)
 			if err != nil {
 				return nil, err
@@ -259,7 +264,4 @@ func scalePoly(p poly, by *big.Rat) poly {
 	return out
 }
 
-var (
-	one     = big.NewRat(1, 1)
-	hundred = big.NewRat(100, 1)
-)
+var one = big.NewRat(1, 1)

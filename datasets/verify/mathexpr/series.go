@@ -168,7 +168,8 @@ func (e *enclosures) ln(x interval) (interval, error) {
 	if math.IsInf(guess, 0) || math.IsNaN(guess) {
 		return interval{}, errNoSign
 	}
-	y := new(big.Rat).SetFloat64(math.Round(guess*(1<<40)) / (1 << 40))
+	// Coarse, so that processors that round logarithms otherwise choose the same.
+	y := new(big.Rat).SetFloat64(math.Round(guess*(1<<20)) / (1 << 20))
 	inverse, err := e.exp(e.rational(new(big.Rat).Neg(y)))
 	if err != nil {
 		return interval{}, err

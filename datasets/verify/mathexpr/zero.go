@@ -2,7 +2,6 @@ package mathexpr
 
 import (
 	"errors"
-	"math"
 	"math/big"
 )
 
@@ -113,24 +112,8 @@ func (c *calculus) transcendental(p poly, at int) bool {
 		return false
 	}
 	for other := range p.atoms() {
-		if k := c.atoms[other].kind; other != at && k != atomI && k != atomVariable && !c.algebraic(other) {
+		if k := c.atoms[other].kind; other != at && k != atomI && k != atomVariable && !c.atoms[other].algebraic {
 			return false
-		}
-	}
-	return true
-}
-
-// algebraic tells whether an atom is a radical of rationals and radicals.
-func (c *calculus) algebraic(at int) bool {
-	a := &c.atoms[at]
-	if a.kind != atomRoot && a.kind != atomAbs {
-		return false
-	}
-	for _, p := range []poly{a.arg.num, a.arg.den} {
-		for i := range p.atoms() {
-			if !c.algebraic(i) {
-				return false
-			}
 		}
 	}
 	return true
@@ -150,7 +133,7 @@ func (c *calculus) zeroConstant(p poly) (truth, error) {
 		}
 	}
 	for at := range p.atoms() {
-		if !c.algebraic(at) {
+		if !c.atoms[at].algebraic {
 			return undecided, nil
 		}
 	}
@@ -180,24 +163,29 @@ func (c *calculus) zeroConstant(p poly) (truth, error) {
 // Algebraic Expressions, ESA 2001): |E| ≥ 1 / (u(E)^(D−1) · l(E)), with D the
 // product of the degrees of the radicals.
 func (c *calculus) separation(p poly) int {
-	degree := 1.0
+	degree := 1
 	seen := make(map[int]bool)
 	c.radicals(p, seen)
 	for at := range seen {
-		d := c.atoms[at].degree
-		if c.atoms[at].kind == atomAbs {
-			d = 2
+		d := 2
+		if c.atoms[at].kind == atomRoot {
+			d = c.atoms[at].degree
 		}
-		degree *= float64(d)
+		if degree *= d; degree > maxPrecision {
+			return 2 * maxPrecision
+		}
 	}
 	u, l := c.bound(p)
-	den := contentOf(p)
-	bits := (degree-1)*u + l + math.Abs(float64(den.Num().BitLen())) + float64(den.Denom().BitLen()) + 8
-	if math.IsNaN(bits) || bits > 1<<30 {
-		return 1 << 30
-	}
-	return int(math.Ceil(bits))
+	bits := (degree-1)*min(u, maxLog) + l
+	return min(bits/bitUnit, maxPrecision) + contentOf(p).Denom().BitLen() + 8
 }
+
+// Logarithms to base two are counted in whole units, rounded up, so that every
+// machine has the same.
+const (
+	bitUnit = 64
+	maxLog  = 1 << 30
+)
 
 func (c *calculus) radicals(p poly, seen map[int]bool) {
 	for at := range p.atoms() {
@@ -209,45 +197,52 @@ func (c *calculus) radicals(p poly, seen map[int]bool) {
 	}
 }
 
-// bound gives the logarithms to base two of u(p) and l(p), for p with its
-// coefficients made whole. They are rounded up.
-func (c *calculus) bound(p poly) (u, l float64) {
+// bound gives the logarithms to base two of u(p) and l(p), in units, for p with
+// its coefficients made whole.
+func (c *calculus) bound(p poly) (u, l int) {
 	content := contentOf(p)
-	for m, a := range p {
+	for i, m := range p.monomials() {
 		// A term has u and l of its atoms' powers multiplied.
-		whole := new(big.Rat).Quo(a, content)
-		tu, tl := float64(whole.Num().BitLen()), 0.0
+		whole := new(big.Rat).Quo(p[m], content)
+		tu, tl := bitUnit*whole.Num().BitLen(), 0
 		for i := 0; i < len(m); i += 3 {
 			at, exponent := m.at(i)
 			au, al := c.atomBound(at)
-			tu, tl = tu+float64(exponent)*au, tl+float64(exponent)*al
+			tu, tl = min(tu+exponent*au, maxLog), min(tl+exponent*al, maxLog)
 		}
 		// u(a+b) is u(a)l(b) + l(a)u(b), l(a+b) is l(a)l(b).
-		if l == 0 && u == 0 {
+		if i == 0 {
 			u, l = tu, tl
 		} else {
-			u, l = max(u+tl, l+tu)+1, l+tl
+			u, l = min(max(u+tl, l+tu)+bitUnit, maxLog), min(l+tl, maxLog)
 		}
 	}
-	return u + 0.01, l + 0.01
+	return u, l
 }
 
-func (c *calculus) atomBound(at int) (u, l float64) {
+func (c *calculus) atomBound(at int) (u, l int) {
 	a := &c.atoms[at]
+	if a.u == 0 && a.l == 0 {
+		a.u, a.l = c.radicalBound(a)
+	}
+	return a.u, a.l
+}
+
+func (c *calculus) radicalBound(a *atom) (u, l int) {
 	nu, nl := c.bound(a.arg.num)
 	du, dl := c.bound(a.arg.den)
 	// The contents of both count as well.
 	content := new(big.Rat).Quo(contentOf(a.arg.num), contentOf(a.arg.den))
-	u = nu + dl + float64(content.Num().BitLen())
-	l = nl + du + float64(content.Denom().BitLen())
+	u = min(nu+dl+bitUnit*content.Num().BitLen(), maxLog)
+	l = min(nl+du+bitUnit*content.Denom().BitLen(), maxLog)
 	if a.kind == atomAbs {
 		return u, l
 	}
-	k := float64(a.degree)
+	k := a.degree
 	if u >= l {
-		return (u + (k-1)*l) / k, l
+		return (u+(k-1)*l)/k + 1, l
 	}
-	return u, ((k-1)*u + l) / k
+	return u, ((k-1)*u+l)/k + 1
 }
 
 // samples is how many points are tried to tell two functions apart.
