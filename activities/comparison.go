@@ -1,20 +1,74 @@
 package activities
 
 import (
+	"slices"
+	"unicode/utf8"
+
+	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/datasets/report"
 	"github.com/stillhouse-data/stillhouse/internal/recipe"
 )
 
 // Comparison compares the teachers of a recipe on a sample of its tasks, as the
 // seal of a build does on all of them.
-func Comparison(r *recipe.Recipe, tasks []PreviewTask) *report.Report {
+func Comparison(r *recipe.Recipe, tasks []PreviewTask) (*report.Report, error) {
 	a := report.New(reportedTeachers(r))
 	for i := range tasks {
-		for j := range tasks[i].Candidates {
-			a.Add(&tasks[i].Candidates[j])
+		if err := compareTask(a, tasks[i].Candidates, tasks[i].Judgements); err != nil {
+			return nil, err
 		}
 	}
-	return a.Report()
+	return a.Report(), nil
+}
+
+// compareTask adds a task's candidates to a comparison, and what judges and the
+// verifier prefer among them. Candidates of the second round are chosen by
+// failure, and are compared with nobody.
+func compareTask(a *report.Aggregator, candidates []datasets.Candidate, judged []datasets.Judgement) error {
+	of := make(map[string]*datasets.Candidate, len(candidates))
+	for i := range candidates {
+		c := &candidates[i]
+		a.Add(c)
+		if !slices.Contains(c.Flags, datasets.FlagEscalated) {
+			of[c.SampleID] = c
+		}
+	}
+	seen := map[[2]string]bool{}
+	for i := range judged {
+		j := &judged[i]
+		x, y := of[j.SampleA], of[j.SampleB]
+		if x == nil || y == nil {
+			continue
+		}
+		p, ok := report.PreferenceOf(j, length(x), length(y), slices.Contains(j.Flags, datasets.FlagSameFamily))
+		if !ok {
+			continue
+		}
+		if err := a.AddPreference(p); err != nil {
+			return err
+		}
+		pair := [2]string{j.SampleA, j.SampleB}
+		if seen[pair] || x.Verdict == nil || y.Verdict == nil || *x.Verdict == *y.Verdict ||
+			*x.Verdict == datasets.Unknown || *y.Verdict == datasets.Unknown {
+			continue
+		}
+		// One passes and the other fails: what the verifier would have said.
+		seen[pair] = true
+		p.Judge, p.Flipped, p.SameFamily, p.Win = report.Verifier, nil, false, 0
+		if *x.Verdict == datasets.Pass {
+			p.Win = 1
+		}
+		if err := a.AddPreference(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// length of an answer, in code points.
+func length(c *datasets.Candidate) *int64 {
+	n := int64(utf8.RuneCountInString(c.Content()))
+	return &n
 }
 
 // reportedTeachers are a recipe's teachers as a report names them.

@@ -172,8 +172,8 @@ func (s *seal) write(ctx context.Context, dir string) (*tables, error) {
 		}
 		s.tally(&r)
 		restorePrompts(&r)
-		for i := range r.Candidates {
-			s.report.Add(&r.Candidates[i])
+		if err := compareTask(s.report, r.Candidates, r.Judgements); err != nil {
+			return nil, errors.Join(err, t.close())
 		}
 		if err := s.pay(&r, t); err != nil {
 			return nil, errors.Join(err, t.close())

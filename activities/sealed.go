@@ -145,6 +145,7 @@ func (a *Activities) clearWork(ctx context.Context, ref wire.BuildRef) error {
 type PreviewTask struct {
 	Task       datasets.Task        `json:"task"`
 	Candidates []datasets.Candidate `json:"candidates"` // messages: the prompt and, last, the answer
+	Judgements []datasets.Judgement `json:"judgements,omitempty"`
 }
 
 // preview keeps the sample's tasks for whoever asked for them, and publishes
@@ -161,7 +162,7 @@ func (s *seal) preview(ctx context.Context, dir string) (*wire.BuildOutput, erro
 		}
 		s.tally(&r)
 		restorePrompts(&r)
-		tasks = append(tasks, PreviewTask{r.Task, r.Candidates})
+		tasks = append(tasks, PreviewTask{r.Task, r.Candidates, r.Judgements})
 	}
 	text, err := json.Marshal(tasks)
 	if err != nil {

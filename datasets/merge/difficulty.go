@@ -22,7 +22,7 @@ func PassesOf(task *datasets.Task, candidates []datasets.Candidate, samples int)
 	var p Passes
 	for i := range candidates {
 		c := &candidates[i]
-		if c.Error != nil || int(c.SampleIndex) >= samples || !slices.Contains(task.Route, c.Teacher) || slices.Contains(c.Flags, flagEscalated) {
+		if c.Error != nil || int(c.SampleIndex) >= samples || !slices.Contains(task.Route, c.Teacher) || slices.Contains(c.Flags, datasets.FlagEscalated) {
 			continue
 		}
 		if passes(c) {
@@ -34,10 +34,6 @@ func PassesOf(task *datasets.Task, candidates []datasets.Candidate, samples int)
 	}
 	return p
 }
-
-// flagEscalated marks the answers of teachers that were asked because the ones
-// before them had failed.
-const flagEscalated = "escalated"
 
 // Rate is the share that passed, and whether anything was judged.
 func (p Passes) Rate() (float64, bool) {

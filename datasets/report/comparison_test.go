@@ -136,7 +136,7 @@ func fed(teachers int, tasks ...string) *Report {
 					c.Error, c.CostMicros = ref("timeout"), nil
 				}
 				if letter == 'E' {
-					c.Flags = []string{flagEscalated}
+					c.Flags = []string{datasets.FlagEscalated}
 				}
 				a.Add(c)
 			}

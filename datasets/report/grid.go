@@ -133,7 +133,4 @@ func truncated(c *datasets.Candidate) bool {
 // firstHand tells whether the teacher was asked because the route says so, and
 // not because others had failed: tasks that are chosen by failure are no sample
 // of what a teacher can do.
-func firstHand(c *datasets.Candidate) bool { return !slices.Contains(c.Flags, flagEscalated) }
-
-// flagEscalated marks candidates of the second round.
-const flagEscalated = "escalated"
+func firstHand(c *datasets.Candidate) bool { return !slices.Contains(c.Flags, datasets.FlagEscalated) }

@@ -71,7 +71,10 @@ func (a *app) compare(ctx context.Context, path string, n int, yes bool, file st
 	if err != nil {
 		return err
 	}
-	rep := activities.Comparison(r, tasks)
+	rep, err := activities.Comparison(r, tasks)
+	if err != nil {
+		return err
+	}
 	found := compared{Tasks: len(tasks), Report: rep, Recommend: rep.Comparison.Recommend()}
 	found.Lines = report.RecipeLines(found.Recommend)
 	if file != "" {
