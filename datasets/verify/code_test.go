@@ -159,6 +159,7 @@ func TestParseCodeTests(t *testing.T) {
 		{`{"inputs": ["1"], "outputs": []}`, readTests{}, "1 inputs and 0 outputs"},
 		{`[{"input": "1"}]`, readTests{}, "case 1 has no output"},
 		{`[]`, readTests{}, "empty"},
+		{`""`, readTests{}, "empty"},
 		{`[1]`, readTests{}, "another shape"},
 		{`{"test": 1}`, readTests{}, "another shape"},
 		{`{"tests": "x"}`, readTests{}, "want one of the keys"},

@@ -35,6 +35,8 @@ const (
 func parseCodeTests(text, language string) (*readTests, error) {
 	trimmed := strings.TrimSpace(text)
 	switch {
+	case trimmed == "":
+		return nil, errors.New("they are empty")
 	case strings.HasPrefix(trimmed, "{"):
 		var o testsObject
 		if err := json.Unmarshal([]byte(trimmed), &o); err != nil {
