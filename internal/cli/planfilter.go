@@ -45,7 +45,7 @@ func leftOut(f *datasets.Filtered) string {
 		n    int64
 		what string
 	}{
-		{f.Duplicates, "%s duplicates"}, {f.NearDuplicates, "%s near-duplicates"}, {f.Contaminated, "%s contaminated"},
+		{f.Duplicates, "%s duplicate"}, {f.NearDuplicates, "%s near-duplicate"}, {f.Contaminated, "%s contaminated"},
 	} {
 		if part.n > 0 {
 			parts = append(parts, fmt.Sprintf(part.what, grouped(part.n)))
