@@ -19,11 +19,7 @@ func newChoice(*options.Set) *guarded {
 }
 
 func judgeChoice(_ context.Context, in Input) finding {
-	if in.Gold == nil || strings.TrimSpace(*in.Gold) == "" {
-		return unknown("no gold answer")
-	}
 	listed := listedOptions(in.Prompt)
-	gold := goldStatement(*in.Gold)
 	statement, how := finalStatement(in.Content, readableLetter)
 	if how == "" {
 		statement = lastLine(in.Content)
@@ -32,13 +28,20 @@ func judgeChoice(_ context.Context, in Input) finding {
 	if statement == "" {
 		return unknown("no final statement")
 	}
-	want, goldOK := readLetter(gold)
-	if !goldOK {
-		want, goldOK = listed.letterOf(gold)
-	}
 	got, ok := readLetter(statement)
 	if !ok {
 		got, ok = listed.letterOf(statement)
+	}
+	if in.Gold == nil || strings.TrimSpace(*in.Gold) == "" {
+		if !ok {
+			return ungraded("")
+		}
+		return ungraded(string(got))
+	}
+	gold := goldStatement(*in.Gold)
+	want, goldOK := readLetter(gold)
+	if !goldOK {
+		want, goldOK = listed.letterOf(gold)
 	}
 	switch {
 	case !goldOK && !ok && sameOption(gold, statement):

@@ -15,7 +15,7 @@ func newExact(o *options.Set) *guarded {
 	trim, sensitive := o.Bool("trim", true), o.Bool("case", true)
 	return &guarded{"exact", "1", func(_ context.Context, in Input) finding {
 		if in.Gold == nil {
-			return unknown("no gold answer")
+			return ungraded(strings.TrimSpace(in.Content))
 		}
 		answer, gold := in.Content, *in.Gold
 		if trim {

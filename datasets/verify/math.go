@@ -41,11 +41,14 @@ func newMath(o *options.Set) *guarded {
 type mathVerifier struct{ tolerance *big.Rat }
 
 func (m *mathVerifier) judge(_ context.Context, in Input) finding {
+	statement, ok := answerStatement(in.Content)
 	if in.Gold == nil || strings.TrimSpace(*in.Gold) == "" {
-		return unknown("no gold answer")
+		if !ok {
+			return ungraded("")
+		}
+		return ungraded(statement)
 	}
 	gold := goldStatement(*in.Gold)
-	statement, ok := answerStatement(in.Content)
 	if !ok {
 		return unknown("no final statement")
 	}

@@ -70,6 +70,16 @@ func fail(reason, extracted string) finding {
 
 func unknown(reason string) finding { return finding{verdict: datasets.Unknown, reason: reason} }
 
+// ungraded is of an answer to a task without a gold answer: nobody knows whether
+// it is right, but what it says can be compared with other answers.
+func ungraded(statement string) finding {
+	f := unknown("no gold answer")
+	if statement != "" {
+		f = f.saw(statement)
+	}
+	return f
+}
+
 func (f finding) saw(extracted string) finding {
 	f.extracted = &extracted
 	return f

@@ -235,7 +235,7 @@ func (c *checker) checks() {
 		if Paid(ch.Verifier) {
 			c.judging(ch, path)
 		}
-		if slices.Contains(goldVerifiers, ch.Verifier) && !hasGold {
+		if slices.Contains(goldVerifiers, ch.Verifier) && !hasGold && !c.r.comparesAnswers() {
 			c.fault(path+".verifier", ch.Verifier+" compares with a gold answer and no prompts have one", "add fields: {gold: …} to the prompts, or remove the verifier")
 		}
 	})

@@ -25,6 +25,12 @@ var (
 
 func (r *Recipe) choosesOne() bool { return slices.Contains(choosingPolicies, r.Policy()) }
 
+// comparesAnswers tells whether the merge policy needs what an answer says and not
+// whether it is right, so that verifiers may read answers without a gold.
+func (r *Recipe) comparesAnswers() bool {
+	return (r.Merge.Policy == Vote || r.Merge.Policy == Agreement) && r.Merge.Accept != "" && r.Merge.Accept != AcceptPass
+}
+
 func (c *checker) merge() {
 	m := &c.r.Merge
 	c.onlyUnder("share", Vote)
@@ -76,6 +82,9 @@ func (c *checker) onlyUnder(key, policy string) {
 		c.fault("merge."+key, "has no meaning under policy: "+c.r.Policy(), "remove it, or write policy: "+policy)
 	}
 }
+
+// PairsSame is the word of pairs.teachers for pairs of one teacher alone.
+const PairsSame = "same"
 
 // CapWords are what a cap of the mixture may be of.
 func CapWords() []string { return []string{"teacher", "source", "prompt", "domain", "effort"} }

@@ -61,6 +61,14 @@ func TestGoodMerges(t *testing.T) {
 			t.Errorf("%s: %v", more, err)
 		}
 	}
+	// A vote needs no gold, and nothing else may do without.
+	goldless := strings.Replace(base, ", gold: a", "", 1)
+	if _, err := Parse("r.yaml", []byte(goldless+"merge: {policy: vote, accept: pass_or_unknown}\n")); err != nil {
+		t.Error(err)
+	}
+	if _, err := Parse("r.yaml", []byte(goldless+"merge: {policy: best_of, accept: any}\n")); err == nil || !strings.Contains(err.Error(), "no prompts have one") {
+		t.Errorf("%v", err)
+	}
 	r, err := Parse("r.yaml", []byte(base+"merge: {policy: vote, accept: any}\n"))
 	if err != nil || r.Merge.PerTask != 0 {
 		t.Errorf("the winners of a vote are capped at %d, %v", r.Merge.PerTask, err)
