@@ -17,7 +17,8 @@ type lexer struct {
 	tokens []token
 	spaced bool
 	// open holds what each open bracket is: 'g' groups LaTeX, 't' is a text
-	// command's brace, 'b' a box's, 'c' holds elements that commas separate.
+	// command's brace, 'b' a box's, 'e' an environment. In the others commas
+	// separate elements: '(' for ( and [, '{', 's' for \{, '<' for \langle.
 	open  []byte
 	prose int // open text commands
 }
@@ -163,21 +164,22 @@ func (l *lexer) ascii(r rune) error {
 // bracketOrSymbol emits a symbol and keeps count of what is open.
 func (l *lexer) bracketOrSymbol(text string) error {
 	switch text {
-	case "(", "[", "langle":
-		l.open = append(l.open, 'c')
+	case "(", "[":
+		l.open = append(l.open, '(')
+	case "langle":
+		l.open = append(l.open, '<')
 	case "{":
 		before := l.last()
 		if before.kind == tokCommand || before.is("^") || before.is("_") || before.is("}") || before.is("]") {
 			l.open = append(l.open, 'g')
 		} else {
-			l.open = append(l.open, 'c')
+			l.open = append(l.open, '{')
 		}
 	case ")", "]", "}", "rangle":
-		if len(l.open) == 0 {
-			return ErrUnreadable
+		was, err := l.shut(map[string]string{")": "(", "]": "(", "}": "{gtb", "rangle": "<"}[text])
+		if err != nil {
+			return err
 		}
-		was := l.open[len(l.open)-1]
-		l.open = l.open[:len(l.open)-1]
 		if was == 't' || was == 'b' {
 			if was == 't' {
 				l.prose--
@@ -188,6 +190,17 @@ func (l *lexer) bracketOrSymbol(text string) error {
 	}
 	l.symbol(text)
 	return nil
+}
+
+// shut takes the last open bracket, which must be one of these.
+func (l *lexer) shut(of string) (was byte, err error) {
+	n := len(l.open)
+	if n == 0 || strings.IndexByte(of, l.open[n-1]) < 0 {
+		return 0, ErrUnreadable
+	}
+	was = l.open[n-1]
+	l.open = l.open[:n-1]
+	return was, nil
 }
 
 // number reads digits with thousands separators, a point and an exponent. A
@@ -271,7 +284,7 @@ func (l *lexer) separator(s string) string {
 		return ""
 	}
 	if s[0] == ',' || strings.HasPrefix(s, "，") {
-		if n := len(l.open); n > 0 && l.open[n-1] == 'c' && !strings.HasPrefix(s, `,\!`) {
+		if n := len(l.open); n > 0 && strings.IndexByte("({s<", l.open[n-1]) >= 0 && !strings.HasPrefix(s, `,\!`) {
 			return ""
 		}
 	}

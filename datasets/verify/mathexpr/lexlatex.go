@@ -148,9 +148,9 @@ func (l *lexer) oddCommand(name string) error {
 			}
 		}
 		if name == "begin" {
-			l.open = append(l.open, 'g')
-		} else if len(l.open) > 0 {
-			l.open = l.open[:len(l.open)-1]
+			l.open = append(l.open, 'e')
+		} else if _, err := l.shut("e"); err != nil {
+			return err
 		}
 		l.emit(token{kind: tokCommand, text: name, raw: env})
 	default:
@@ -201,11 +201,9 @@ func (l *lexer) shortCommand(rest string) error {
 
 func (l *lexer) set(text string) error {
 	if text == "set{" {
-		l.open = append(l.open, 'c')
-	} else if len(l.open) == 0 {
-		return ErrUnreadable
-	} else {
-		l.open = l.open[:len(l.open)-1]
+		l.open = append(l.open, 's')
+	} else if _, err := l.shut("s"); err != nil {
+		return err
 	}
 	l.symbol(text)
 	return nil
