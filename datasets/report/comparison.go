@@ -110,6 +110,18 @@ const (
 	comparePower = 0.8
 )
 
+// shown are the scopes that a reader is shown: one domain at one effort is all
+// tasks, and need not be told twice.
+func (c *Comparison) shown() []Scope {
+	switch {
+	case c == nil:
+		return nil
+	case len(c.Scopes) == 2:
+		return c.Scopes[:1]
+	}
+	return c.Scopes
+}
+
 // comparison is nil where nothing was judged.
 func (a *Aggregator) comparison(infos []TeacherInfo) *Comparison {
 	c := &Comparison{Seed: compareSeed, Level: compareLevel}
@@ -135,7 +147,7 @@ func (a *Aggregator) comparison(infos []TeacherInfo) *Comparison {
 	}
 	c.Scopes = append(c.Scopes, newScope(cellName{}, all, order, infos))
 	for _, name := range cells {
-		if cell := a.grid.cells[name]; cell.judged && len(cells) > 1 {
+		if cell := a.grid.cells[name]; cell.judged {
 			c.Scopes = append(c.Scopes, newScope(name, cell.rows, order, infos))
 		}
 	}

@@ -43,11 +43,9 @@ func (r *Report) HTML(w io.Writer) error {
 // scopes are those in which anybody is compared.
 func (r *Report) scopes() []Scope {
 	var out []Scope
-	if r.Comparison != nil {
-		for _, s := range r.Comparison.Scopes {
-			if len(s.Pairs) > 0 {
-				out = append(out, s)
-			}
+	for _, s := range r.Comparison.shown() {
+		if len(s.Pairs) > 0 {
+			out = append(out, s)
 		}
 	}
 	return out

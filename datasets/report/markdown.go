@@ -26,10 +26,8 @@ func (r *Report) Markdown(w io.Writer) error {
 		}
 		m.table(3, append([]string{"domain", "effort"}, head...), rows)
 	}
-	if r.Comparison != nil {
-		for i := range r.Comparison.Scopes {
-			m.scope(&r.Comparison.Scopes[i])
-		}
+	for _, s := range r.Comparison.shown() {
+		m.scope(&s)
 	}
 	if r.Preferences != nil {
 		for i := range r.Preferences.Judges {

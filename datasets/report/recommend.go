@@ -36,13 +36,9 @@ func (c *Comparison) Recommend() []Recommendation {
 	if c == nil {
 		return nil
 	}
-	scopes := c.Scopes[1:]
-	if len(scopes) == 0 {
-		scopes = c.Scopes
-	}
 	var out []Recommendation
-	for i := range scopes {
-		out = append(out, scopes[i].recommend())
+	for i := range c.Scopes[1:] {
+		out = append(out, c.Scopes[i+1].recommend())
 	}
 	return out
 }

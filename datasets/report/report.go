@@ -9,6 +9,8 @@
 //	r.Table(os.Stdout, 100)
 package report
 
+import "github.com/stillhouse-data/stillhouse/datasets"
+
 // FormatVersion of [Report]. It rises only when a field changes its meaning;
 // new optional fields do not raise it.
 const FormatVersion = 1
@@ -31,8 +33,10 @@ type Report struct {
 	Comparison    *Comparison  `json:"comparison,omitempty" jsonschema:"description=the teachers against each other on common tasks; absent where nothing was judged"`
 	Mix           *Mix         `json:"mix,omitempty" jsonschema:"description=what the mixture took of the chosen rows; absent without one"`
 	Preferences   *Preferences `json:"preferences,omitempty" jsonschema:"description=what judges prefer; absent where nobody judged pairs"`
-	Drift         []Drift      `json:"drift,omitempty" jsonschema:"description=what probes of this build showed; one entry for each teacher that was probed"`
-	Notes         []string     `json:"notes" jsonschema:"description=how the figures were made and where the prices are from"`
+	// Filtered is what the filters of prompts found.
+	Filtered *datasets.Filtered `json:"filtered,omitempty" jsonschema:"description=what the filters of prompts found; absent without them"`
+	Drift    []Drift            `json:"drift,omitempty" jsonschema:"description=what probes of this build showed; one entry for each teacher that was probed"`
+	Notes    []string           `json:"notes" jsonschema:"description=how the figures were made and where the prices are from"`
 }
 
 // A Teacher's figures over all of its asks.

@@ -43,8 +43,7 @@ func (r *Report) comparisonLines(w io.Writer, width int) error {
 	if more := len(s.Pairs) - shownPairs; more > 0 {
 		fmt.Fprintf(&b, "and %d more pairs: the report's JSON has all\n", more)
 	}
-	for i := range r.Comparison.Scopes[1:] {
-		one := &r.Comparison.Scopes[i+1]
+	for _, one := range r.Comparison.shown()[1:] {
 		if line := one.leads(); line != "" {
 			b.WriteString(wrapped(line, width) + "\n")
 		}
