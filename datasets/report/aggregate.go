@@ -49,8 +49,7 @@ func New(teachers []TeacherInfo) *Aggregator {
 }
 
 // Add counts one candidate. It keeps nothing of it but some numbers. Candidates
-// of one task are to follow each other; the order of the tasks does not matter
-// to any figure but those of seeded resampling.
+// of one task are to follow each other; the order of tasks decides nothing.
 func (a *Aggregator) Add(c *datasets.Candidate) {
 	if c.SampleIndex > 0 {
 		a.samples = true

@@ -236,13 +236,13 @@ func newScope(name cellName, rows []gridRow, order []int, infos []TeacherInfo) S
 func (s *scoped) align() {
 	at := make([]int, len(s.rows))
 	for {
-		task, met := uint32(math.MaxUint32), 0
+		task, met := uint64(math.MaxUint64), 0
 		for i, list := range s.rows {
 			if at[i] < len(list) {
 				task = min(task, list[at[i]].task)
 			}
 		}
-		if task == math.MaxUint32 {
+		if task == math.MaxUint64 {
 			return
 		}
 		s.tasks++

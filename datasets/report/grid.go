@@ -2,6 +2,8 @@ package report
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
 	"maps"
 	"slices"
 	"strings"
@@ -19,10 +21,9 @@ type grid struct {
 	cells map[cellName]*gridCell
 	last  string // task that candidates are being added of
 	at    *gridCell
-	task  uint32
+	task  uint64
 	rows  map[int]int // by teacher: place of its row of that task
-	tasks uint32
-	lost  bool // some cells came too late to be compared
+	lost  bool        // some cells came too late to be compared
 }
 
 type cellName struct{ domain, effort string }
@@ -34,7 +35,7 @@ type gridCell struct {
 
 // A gridRow is all samples of one teacher for one task.
 type gridRow struct {
-	task                         uint32
+	task                         uint64 // hash of its id: resampling must not depend on the order
 	teacher                      int32
 	samples, pass, fail, unknown uint16
 	errored, truncated, refused  uint16
@@ -100,8 +101,8 @@ func (g *grid) add(c *datasets.Candidate, teacher int) {
 func (g *grid) begin(c *datasets.Candidate) {
 	g.last = strings.Clone(c.TaskID)
 	clear(g.rows)
-	g.task = g.tasks
-	g.tasks++
+	sum := sha256.Sum256([]byte(g.last))
+	g.task = binary.BigEndian.Uint64(sum[:])
 	name := cellName{c.Domain, c.Effort}
 	if g.at = g.cells[name]; g.at != nil {
 		return

@@ -154,6 +154,8 @@ func TestReportIgnoresOrder(t *testing.T) {
 				rapid.SampledFrom([]string{"", datasets.Pass, datasets.Fail, datasets.Unknown}).Draw(t, "verdict"))
 			c.CostMicros = ref(rapid.Int64Range(0, 1e6).Draw(t, "cost"))
 			c.LatencyMS = ref(rapid.Int64Range(0, 1e7).Draw(t, "latency"))
+			c.TaskID = fmt.Sprint(len(all))
+			c.SampleID = c.TaskID
 			all = append(all, c)
 		}
 		build := func(cs []*datasets.Candidate) string {
