@@ -70,6 +70,7 @@ func (a *app) doctor(ctx context.Context) error {
 	p.openHome()
 	p.services(ctx)
 	p.space()
+	p.sandbox(ctx)
 	p.variables()
 	p.store(ctx)
 	p.temporal(ctx)

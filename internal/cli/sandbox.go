@@ -69,6 +69,20 @@ func (s *sandboxBox) close() {
 	}
 }
 
+// sandbox checks whether the code of answers can be run here. Most recipes never
+// need it, so none is a warning.
+func (p *physician) sandbox(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 2*doctorLimit)
+	defer cancel()
+	box, err := sandbox.Open(ctx, sandbox.Options{})
+	if err != nil {
+		p.warn("sandbox", "needed by the verifier code alone: install bubblewrap and allow user namespaces, or see docs/sandbox.md", "%v", err)
+		return
+	}
+	defer box.Close()
+	p.ok("sandbox", "%s", box)
+}
+
 // serveSandbox begins to refine on the sandboxes' queue. A worker of a cluster
 // without a sandbox leaves the queue to those that have one; embedded workers
 // are the only ones, and serve it always: builds that find no sandbox have been

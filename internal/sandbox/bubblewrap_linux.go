@@ -207,7 +207,8 @@ func memory(name string, data []byte) (*os.File, error) {
 		return nil, fmt.Errorf("make a file in memory: %w", err)
 	}
 	f := os.NewFile(uintptr(fd), name)
-	if _, err := f.Write(data); err == nil {
+	_, err = f.Write(data)
+	if err == nil {
 		_, err = f.Seek(0, 0)
 	}
 	if err != nil {

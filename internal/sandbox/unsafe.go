@@ -52,7 +52,7 @@ func (u *bare) start(j *job, _ int) (process, error) {
 	}
 	p.cmd = exec.Command(argv[0], argv[1:]...)
 	p.cmd.Dir = dir
-	p.cmd.Env = append([]string{"HOME=" + dir, "TMPDIR=" + dir}, environment...)
+	p.cmd.Env = append(slices.Clip(environment), "HOME="+dir, "TMPDIR="+dir) // the last of a name counts
 	if path := os.Getenv("PATH"); path != "" {
 		p.cmd.Env = append(p.cmd.Env, "PATH="+path)
 	}

@@ -127,3 +127,33 @@ func TestCodeIsNotRunWithoutASandbox(t *testing.T) {
 		t.Errorf("does not say that nothing isolates: %s", p.stderr())
 	}
 }
+
+// TestCodeIsRunByAWorkerOfItsOwn: on a cluster whose other worker has no
+// sandbox, a worker with that one role runs the code.
+func TestCodeIsRunByAWorkerOfItsOwn(t *testing.T) {
+	if _, err := exec.LookPath("bwrap"); err != nil && os.Getenv("STILLHOUSE_REQUIRE_SANDBOX") != "1" {
+		t.Skip("bwrap is not installed")
+	}
+	cluster := newHouse(t)
+	cluster.serve()
+	_, vars := cluster.store()
+	newNamespace(t, vars, "team")
+	more := append(awsVars(vars),
+		"STILLHOUSE_TEMPORAL="+vars["TEMPORAL_ADDRESS"], "STILLHOUSE_STORE=s3://"+vars["STILLHOUSE_BUCKET"]+"/team",
+		"TEMPORAL_NAMESPACE=team", "TEMPORAL_GRPC_META_AUTHORIZATION=Bearer "+vars["STILLHOUSE_TEMPORAL_TOKEN"])
+	works, runs, submits := newHouse(t), newHouse(t), newHouse(t)
+	runs.more, submits.more = more, more
+	works.more = append(more[:len(more):len(more)], "PATH="+t.TempDir()) // no bwrap
+	works.start("worker").said("Ctrl-C drains and ends")
+	build := submits.start("build", codeRecipe(t, "humaneval"), "--json", "--yes")
+	runs.start("worker", "--role", "sandbox").said("Ctrl-C drains and ends")
+	if code := build.wait(commandLimit); code != 0 {
+		t.Fatalf("the build ended with %d: %s", code, build.stderr())
+	}
+	if r := build.result(); r.Accepted != codeProblems || r.Teachers["cheats"].Accepted != 0 {
+		t.Errorf("%+v", r)
+	}
+	if p := works.run(2, "worker", "--role", "sandbox"); !strings.Contains(p.stderr(), "bwrap is not installed") {
+		t.Errorf("a worker without a sandbox says: %s", p.stderr())
+	}
+}
