@@ -3,11 +3,13 @@ package cli
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/stillhouse-data/stillhouse/activities"
 	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/datasets/catalog"
+	"github.com/stillhouse-data/stillhouse/internal/chat"
 )
 
 // methods says by what the rows were checked and chosen, and what the mixture
@@ -60,15 +62,19 @@ func entryOfPair(p *datasets.Pair) entry {
 		},
 	}
 	e.messages = append(e.messages, p.Prompt...)
-	for _, m := range p.Chosen {
-		m.Role = "chosen " + m.Role
-		e.messages = append(e.messages, m)
-	}
-	for _, m := range p.Rejected {
-		m.Role = "rejected " + m.Role
-		e.messages = append(e.messages, m)
-	}
+	e.messages = append(append(e.messages, sideOf(p.Chosen, "chosen")...), sideOf(p.Rejected, "rejected")...)
 	return e
+}
+
+// sideOf are the messages of one side of a pair, whose answers are called by it.
+func sideOf(messages []chat.Message, side string) []chat.Message {
+	out := slices.Clone(messages)
+	for i := range out {
+		if out[i].Role == chat.RoleAssistant {
+			out[i].Role = side
+		}
+	}
+	return out
 }
 
 // passedOf says how hard a task is.
