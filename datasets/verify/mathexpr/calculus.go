@@ -57,6 +57,8 @@ type calculus struct {
 	// fuzzy says that two atoms may be the same without being known to be: then
 	// nothing is different for certain.
 	fuzzy bool
+	// solved are the unknowns of the inequalities that were solved.
+	solved []int
 	cache map[int]*enclosures
 }
 

@@ -451,6 +451,7 @@ func meetsText(gold, answer string) Judgement {
 
 // meetsSets compares sets of real numbers, exactly.
 func (m *meeting) meetsSets(gold, answer *Value) Judgement {
+	m.solved = nil
 	g, err := m.setOf(gold)
 	if err != nil {
 		return m.fault(err)
@@ -458,6 +459,11 @@ func (m *meeting) meetsSets(gold, answer *Value) Judgement {
 	a, err := m.setOf(answer)
 	if err != nil {
 		return m.fault(err)
+	}
+	for _, at := range m.solved {
+		if at != m.solved[0] {
+			return judgeNames // x > 1 and y > 1
+		}
 	}
 	if len(g) != len(a) {
 		return judgeDiffers

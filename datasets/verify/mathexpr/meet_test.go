@@ -194,7 +194,7 @@ func TestHostileStatements(t *testing.T) {
 		"large primes exponent": `99999999999999999999999999999999999999^{x}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, pair := range [][2]string{{"7", s}, {s, "7"}, {s, s}, {s, s + "+0"}, {s + "+1", s}} {
+			for _, pair := range [][2]string{{"7", s}, {s, s + "+0"}, {s + "+1", s}} {
 				g, err := Read(pair[0])
 				if err != nil {
 					continue

@@ -160,7 +160,9 @@ func (p *parser) factorAt(i int) bool {
 
 // isTimes tells whether a letter x stands between two numbers.
 func (p *parser) isTimes() bool {
-	return p.peek().word("x") && p.at(p.i-1).kind == tokNumber && p.at(p.i+1).kind == tokNumber
+	t, before := p.peek(), p.at(p.i-1)
+	hexadecimal := before.raw == "0" && !t.spaced // 0x1F
+	return t.word("x") && before.kind == tokNumber && p.at(p.i+1).kind == tokNumber && !hexadecimal
 }
 
 // letters tells whether the word at i is variables or a function, and no unit.

@@ -33,6 +33,9 @@ func (c *calculus) solve(v *Value) (realSet, error) {
 			return nil, err
 		}
 	}
+	if unknown >= 0 {
+		c.solved = append(c.solved, unknown)
+	}
 	return out, nil
 }
 
