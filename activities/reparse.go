@@ -149,7 +149,7 @@ func (w *reparsing) prepare(ctx context.Context) error {
 	w.seal = &seal{
 		a:  &Activities{Bucket: w.Bucket, Catalog: w.Catalog, TempDir: w.TempDir, Log: w.Log},
 		in: wire.SealInput{BuildRef: wire.BuildRef{Dataset: w.version.Dataset, BuildID: buildID, RecipeDigest: w.old.RecipeDigest}, Started: w.started},
-		rt: w.rt, plan: &Plan{Tasks: w.old.Counts.Tasks, Prompts: w.old.Counts.Prompts, Duplicates: w.old.Counts.Duplicates},
+		rt: w.rt, plan: &Plan{Tasks: w.old.Counts.Tasks, Prompts: w.old.Counts.Prompts, Duplicates: w.old.Counts.Duplicates, Filtered: w.old.Counts.Filtered},
 		note: w.note,
 	}
 	w.seal.begin()
@@ -413,7 +413,7 @@ func (w *reparsing) publish(ctx context.Context, t *tables) error {
 		return nil
 	}
 	published, _, err := s.publish(ctx, t, func(m *catalog.Manifest) {
-		m.Sources = w.old.Sources
+		m.Sources, m.EvaluationSets = w.old.Sources, w.old.EvaluationSets
 		m.Notes = map[string]string{"reparsed": w.version.Ref(), "parser": teachers.ParserVersion}
 	})
 	if err != nil {

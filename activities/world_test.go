@@ -159,6 +159,7 @@ type run struct {
 	started time.Time
 	reports map[string]*wire.StreamSummary
 	counts  map[string]wire.AskCounts
+	stats   string // key of the measures of all answers
 }
 
 // start plans a build.
@@ -219,7 +220,7 @@ func (r *run) refine() wire.RefineCounts {
 }
 
 func (r *run) refineInput(shard int) wire.RefineInput {
-	return wire.RefineInput{BuildRef: r.ref, PlanKey: r.plan.Key, Shard: shard, Started: r.started}
+	return wire.RefineInput{BuildRef: r.ref, PlanKey: r.plan.Key, Shard: shard, Started: r.started, StatsKey: r.stats}
 }
 
 func (r *run) sealInput() wire.SealInput {
