@@ -71,12 +71,14 @@ func length(c *datasets.Candidate) *int64 {
 	return &n
 }
 
-// reportedTeachers are a recipe's teachers as a report names them.
+// reportedTeachers are a recipe's teachers as a report names them: those that
+// answer.
 func reportedTeachers(r *recipe.Recipe) []report.TeacherInfo {
-	infos := make([]report.TeacherInfo, len(r.Teachers))
+	var infos []report.TeacherInfo
 	for i := range r.Teachers {
-		t := &r.Teachers[i]
-		infos[i] = report.TeacherInfo{ID: t.ID, Model: t.Model, Priced: t.Price != nil, PriceNote: priceNote(t.Price)}
+		if t := &r.Teachers[i]; !r.OnlyJudges(t.ID) {
+			infos = append(infos, report.TeacherInfo{ID: t.ID, Model: t.Model, Priced: t.Price != nil, PriceNote: priceNote(t.Price)})
+		}
 	}
 	return infos
 }

@@ -35,6 +35,11 @@ type TeacherCount struct {
 	// MoreAsks may follow, where how many are asked depends on the answers, with
 	// MoreBytes of prompts and MoreCaps of token caps; MostMicros counts them.
 	MoreAsks, MoreBytes, MoreCaps int64
+	// JudgeAsks are its questions about answers, as a judge or a reward model, if
+	// nothing that is free rejects any and none is answered already: with about
+	// JudgeBytes of prompts, JudgeReplies tokens of replies and JudgeCaps of token
+	// caps; MostMicros counts them.
+	JudgeAsks, JudgeBytes, JudgeReplies, JudgeCaps int64
 	// CachedBytes are those of PromptBytes with which the ask before began too, in
 	// the order in which they are asked: an endpoint with a context cache has read
 	// them already.
@@ -52,6 +57,10 @@ func NewCounter(r *recipe.Recipe, prompts [][]sources.File, recorded map[string]
 			}
 			files.Recorded[id] = append(files.Recorded[id], p)
 		}
+	}
+	var err error
+	if files.texts, err = ReadRubrics(r, r.Dir); err != nil {
+		return nil, err
 	}
 	rt, err := newRuntime(r, files)
 	if err != nil {
@@ -107,6 +116,7 @@ func (c *Counter) Count(ctx context.Context, tasks []datasets.Task) error {
 		}
 		c.Teachers[id] = n
 	}
+	c.countJudges(tasks)
 	return c.fallbacks(rule, tasks)
 }
 

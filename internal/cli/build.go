@@ -325,7 +325,7 @@ func (a *app) agree(ctx context.Context, r *recipe.Recipe, f buildFlags, refresh
 	if err != nil {
 		return err
 	}
-	if p.Missing == 0 && p.MoreAsks == 0 {
+	if p.Missing == 0 && p.MoreAsks == 0 && p.JudgeAsks == 0 {
 		return nil
 	}
 	p.print(a.err)

@@ -64,10 +64,11 @@ type planReport struct {
 	Asks        int64         `json:"asks"`
 	Answered    int64         `json:"answered"`
 	Missing     int64         `json:"missing"`
-	MoreAsks    int64         `json:"more_asks"`     // may follow, where how many are asked depends on the answers
-	CostUSD     float64       `json:"cost_usd"`      // estimate for what is missing
-	MostUSD     float64       `json:"most_usd"`      // every answer at its token cap; 0 where one has none
-	Unpriced    int64         `json:"unpriced_asks"` // of what is missing
+	MoreAsks    int64         `json:"more_asks"`            // may follow, where how many are asked depends on the answers
+	JudgeAsks   int64         `json:"judge_asks,omitempty"` // questions about answers, if nothing rejects any before
+	CostUSD     float64       `json:"cost_usd"`             // estimate for what is missing
+	MostUSD     float64       `json:"most_usd"`             // every answer at its token cap; 0 where one has none
+	Unpriced    int64         `json:"unpriced_asks"`        // of what is missing
 	Budget      *planBudget   `json:"budget,omitempty"`
 	Assumptions []string      `json:"assumptions"`
 	Warnings    []string      `json:"warnings"`
@@ -97,8 +98,9 @@ type planTeacher struct {
 	CachedTokens int64   `json:"cached_tokens"`   // of prompt_tokens, as a context cache would have them; estimate
 	CacheSaves   float64 `json:"cache_saves_usd"` // of cost_usd, where the endpoint has such a cache
 	Priced       bool    `json:"priced"`
-	TimeS        float64 `json:"time_s"`    // under its limits
-	MoreAsks     int64   `json:"more_asks"` // may follow, where how many are asked depends on the answers
+	TimeS        float64 `json:"time_s"`               // under its limits
+	MoreAsks     int64   `json:"more_asks"`            // may follow, where how many are asked depends on the answers
+	JudgeAsks    int64   `json:"judge_asks,omitempty"` // questions about answers, if nothing rejects any before
 	cap          int64   // largest sum of caps; -1 where an ask has none
 
 	// Ways compares asking online with asking in batch, where there are both.
@@ -237,21 +239,27 @@ func (p *planReport) addTeacher(t *recipe.Teacher, c activities.TeacherCount) {
 		pt.AnswerTokens = min(pt.AnswerTokens, c.Caps)
 	}
 	pt.CachedTokens, pt.MoreAsks = c.CachedBytes/4, c.MoreAsks
+	pt.JudgeAsks = c.JudgeAsks
+	pt.PromptTokens += c.JudgeBytes / 4
+	pt.AnswerTokens += c.JudgeReplies
 	if t.Price != nil {
 		pt.CacheSaves = float64(pt.CachedTokens) * (t.Price.Input - *t.Price.CachedInput) / 1e6
 		pt.CostUSD = (float64(pt.PromptTokens)*t.Price.Input + float64(pt.AnswerTokens)*t.Price.Output) / 1e6
 		if c.Caps >= 0 {
-			pt.MostUSD = (float64(pt.PromptTokens+c.MoreBytes/4)*t.Price.Input + float64(c.Caps+c.MoreCaps)*t.Price.Output) / 1e6
+			pt.MostUSD = (float64(pt.PromptTokens+c.MoreBytes/4)*t.Price.Input + float64(c.Caps+c.MoreCaps+c.JudgeCaps)*t.Price.Output) / 1e6
 		}
 	} else {
 		p.Unpriced += pt.Missing
 	}
-	pt.TimeS = float64(pt.Missing) * assumedAnswerTime.Seconds() / float64(t.Limits.AtOnce())
+	pt.TimeS = float64(pt.Missing+pt.JudgeAsks) * assumedAnswerTime.Seconds() / float64(t.Limits.AtOnce())
 	if t.Limits.RPM > 0 {
-		pt.TimeS = max(pt.TimeS, float64(pt.Missing)*60/float64(t.Limits.RPM))
+		pt.TimeS = max(pt.TimeS, float64(pt.Missing+pt.JudgeAsks)*60/float64(t.Limits.RPM))
 	}
 	if t.Limits.TPM > 0 {
 		pt.TimeS = max(pt.TimeS, float64(pt.PromptTokens+pt.AnswerTokens)*60/float64(t.Limits.TPM))
+	}
+	if pt.JudgeAsks > 0 {
+		p.assume("judges are asked about every answer and have said nothing yet; they read 800 tokens of each, and write 300")
 	}
 	if t.Limits.Concurrency == 0 && pt.Missing > 0 {
 		p.assume(fmt.Sprintf("a teacher that declares no concurrency takes %d requests at once", recipe.AssumedConcurrency))
@@ -266,6 +274,7 @@ func (p *planReport) addTeacher(t *recipe.Teacher, c activities.TeacherCount) {
 	p.Answered += pt.Answered
 	p.Missing += pt.Missing
 	p.MoreAsks += pt.MoreAsks
+	p.JudgeAsks += pt.JudgeAsks
 	p.CostUSD += pt.CostUSD
 	p.MostUSD += pt.MostUSD
 }
@@ -304,7 +313,7 @@ func (p *planReport) print(w io.Writer) {
 				most = "no cap"
 			}
 		}
-		if t.Missing == 0 && t.MoreAsks == 0 {
+		if t.Missing == 0 && t.MoreAsks == 0 && t.JudgeAsks == 0 {
 			cost, most = "-", "-"
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", printable(t.ID), grouped(t.Asks), grouped(t.Answered), grouped(t.Missing),
@@ -324,6 +333,9 @@ func (p *planReport) print(w io.Writer) {
 	fmt.Fprintf(w, "\n%s asks, %s answered already, %s to ask, about $%.2f", grouped(p.Asks), grouped(p.Answered), grouped(p.Missing), p.CostUSD)
 	if p.MoreAsks > 0 {
 		fmt.Fprintf(w, "; up to %s more asks where too few answers pass, at most $%.2f in all", grouped(p.MoreAsks), p.MostUSD)
+	}
+	if p.JudgeAsks > 0 {
+		fmt.Fprintf(w, "; up to %s questions to judges are in these figures", grouped(p.JudgeAsks))
 	}
 	if p.Unpriced > 0 {
 		fmt.Fprintf(w, " and %s asks without a price", grouped(p.Unpriced))
