@@ -143,7 +143,7 @@ func (w *filterWork) duplicates(ctx context.Context, plan *filterPlan, dir strin
 			return nil
 		}
 		if size := int64(r.Members) + 1; size > int64(most) {
-			if crowded++; crowded <= shownClusters {
+			if crowded++; crowded <= shownAlarms {
 				alarms = append(alarms, fmt.Sprintf("%d prompts say the same, as prompt %s does, more than max_cluster (%d): look at some of them before you trust that", size, r.ID, most))
 			}
 		}
@@ -151,14 +151,14 @@ func (w *filterWork) duplicates(ctx context.Context, plan *filterPlan, dir strin
 	}); err != nil {
 		return nil, err
 	}
-	if crowded > shownClusters {
-		alarms = append(alarms, fmt.Sprintf("%d more clusters have more than max_cluster (%d) prompts", crowded-shownClusters, most))
+	if crowded > shownAlarms {
+		alarms = append(alarms, fmt.Sprintf("%d more clusters have more than max_cluster (%d) prompts", crowded-shownAlarms, most))
 	}
 	return alarms, nil
 }
 
-// shownClusters is how many crowded clusters are named.
-const shownClusters = 5
+// shownAlarms is how many sources, and how many clusters, are named.
+const shownAlarms = 5
 
 // likeOf is what is known of a prompt's equals, and the order of the prompt that
 // stands for them; nil where it has no earlier one.
@@ -224,11 +224,19 @@ func (w *filterWork) lossAlarms(plan *filterPlan, lost []int64) []string {
 		}
 	}
 	var out []string
+	found := 0
 	for i, n := range lost {
-		if of := plan.Sources[i]; of > 0 && float64(n) > most*float64(of) {
-			out = append(out, fmt.Sprintf("%d of %d prompts of prompts[%d] (%s) say what an earlier prompt says, more than max_source_loss (%g): look at some of them before you trust that",
-				n, of, i, w.recipe.Prompts[i].Path, most))
+		of := plan.Sources[i]
+		if of == 0 || float64(n) <= most*float64(of) {
+			continue
 		}
+		if found++; found <= shownAlarms {
+			out = append(out, fmt.Sprintf("%d of %d prompts of prompts[%d] (%s) say what an earlier prompt says, more than max_source_loss (%g): look at some of them before you trust that",
+				n, of, i, clipped(w.recipe.Prompts[i].Path, resultText), most))
+		}
+	}
+	if found > shownAlarms {
+		out = append(out, fmt.Sprintf("%d more sources lose more than max_source_loss (%g)", found-shownAlarms, most))
 	}
 	return out
 }

@@ -332,3 +332,17 @@ func (p *planner) drop(ctx context.Context, t datasets.Task) error {
 
 // routeOfDropped says why a task has no route.
 func routeOfDropped(status string) string { return "none: " + status }
+
+// filteredNotes say in a report what the filters of prompts found.
+func filteredNotes(f *datasets.Filtered) []string {
+	if f == nil {
+		return nil
+	}
+	out := []string{fmt.Sprintf("prompt_filter left out %d tasks before anybody was asked: %d duplicate, %d near-duplicate, %d contaminated; it marked %d duplicate, %d near-duplicate, %d contaminated",
+		f.Dropped(), f.Duplicates, f.NearDuplicates, f.Contaminated,
+		f.Flags[datasets.FlagDuplicate], f.Flags[datasets.FlagNearDuplicate], f.Flags[datasets.FlagContaminated])}
+	for _, set := range slices.Sorted(maps.Keys(f.Sets)) {
+		out = append(out, fmt.Sprintf("%d tasks hold an item of %s", f.Sets[set], set))
+	}
+	return append(out, f.Warnings...)
+}

@@ -48,6 +48,8 @@ func rated(p [2]int64, verdict string) [2]int64 {
 // putReports writes the comparison as JSON and as a page, and gives their keys.
 func (s *seal) putReports(ctx context.Context) ([]string, error) {
 	r := s.report.Report()
+	r.Filtered = s.plan.Filtered
+	r.Notes = append(r.Notes, filteredNotes(s.plan.Filtered)...)
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return nil, err

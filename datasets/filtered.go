@@ -1,5 +1,7 @@
 package datasets
 
+import "strings"
+
 // Filtered counts what the filters of prompts did with the tasks of a plan.
 type Filtered struct {
 	// Tasks that were left out, so that no teacher is asked.
@@ -44,15 +46,34 @@ func (f *Filtered) Note(task *Task) {
 	}
 	seen := map[string]bool{}
 	for i := range found.Contaminants {
-		if set := found.Contaminants[i].Set; !seen[set] && (f.Sets[set] > 0 || len(f.Sets) < mostSets) {
-			seen[set] = true
-			if f.Sets == nil {
-				f.Sets = map[string]int64{}
-			}
-			f.Sets[set]++
+		set := f.set(found.Contaminants[i].Set)
+		if seen[set] {
+			continue
 		}
+		seen[set] = true
+		if f.Sets == nil {
+			f.Sets = map[string]int64{}
+		}
+		f.Sets[set]++
 	}
 }
 
-// mostSets bounds the evaluation sets that are counted one by one.
-const mostSets = 100
+// set is what an evaluation set is counted as.
+func (f *Filtered) set(name string) string {
+	if len(name) > setBytes {
+		name = "…" + strings.ToValidUTF8(name[len(name)-setBytes:], "")
+	}
+	if f.Sets[name] == 0 && len(f.Sets) >= mostSets {
+		return OtherSets
+	}
+	return name
+}
+
+const (
+	// mostSets bounds the evaluation sets that are counted one by one, and
+	// setBytes their names: the counts go into small records.
+	mostSets = 30
+	setBytes = 160
+	// OtherSets counts those beyond.
+	OtherSets = "(other)"
+)

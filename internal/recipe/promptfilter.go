@@ -170,6 +170,9 @@ func (d *decoder) promptStepOptions(at, value ast.Node, step *PromptStep, path s
 	setDefault(into, &field{})
 }
 
+// maxPromptFilters bounds the steps of prompt_filter.
+const maxPromptFilters = 32
+
 // candidateWords are the words of a condition that only a candidate has.
 func candidateWords() []string {
 	task := []string{"domain", "effort", "gold", "group", "meta"}
@@ -177,6 +180,10 @@ func candidateWords() []string {
 }
 
 func (c *checker) promptFilters() {
+	if len(c.r.PromptFilter) > maxPromptFilters {
+		c.fault("prompt_filter", fmt.Sprintf("has %d steps, more than %d", len(c.r.PromptFilter), maxPromptFilters), "name several files under one against")
+		return
+	}
 	seen := map[string]bool{}
 	for i := range c.r.PromptFilter {
 		s, path := &c.r.PromptFilter[i], indexed("prompt_filter", i)
