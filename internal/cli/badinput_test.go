@@ -147,7 +147,7 @@ func badRecipes() []badInput {
 		{name: "a key in the query", files: badly(asking, "com/v1", "com/v1?key="+canary), say: []string{"r.yaml:7:15: teachers[0].base_url: has a query"}},
 		{name: "a key in the clear", files: badly(asking, "https://api", "http://api"), env: map[string]string{"TEACHER_KEY": canary}, args: "build r.yaml", say: []string{"r.yaml:7:15: teachers[0].base_url: would send the key", "use https"}},
 		{name: "a loopback teacher on a shared store", files: badly(asking, "https://api.example.com", "http://127.0.0.1:8000"), env: map[string]string{"TEACHER_KEY": canary, "AWS_REGION": "x"}, args: "build r.yaml --store s3://bucket", say: []string{"r.yaml:7:15:", "add identity: NAME"}},
-		{name: "what another version does", files: badly(recorded, "teachers:", "pairs: {margin: 0.1}\nteachers:"), say: []string{"r.yaml:5:", "not in this version", "remove it"}},
+		{name: "pairs of what nobody judges", files: badly(recorded, "teachers:", "pairs: {margin: 0.1}\nteachers:"), say: []string{"r.yaml:5:8: pairs:", "check has none", "remove it"}},
 	}
 }
 
