@@ -2,21 +2,38 @@ package dedup
 
 import (
 	"io"
+	"math/rand/v2"
 	"testing"
 )
 
 // BenchmarkNearSignatures reports the speed of making signatures of texts: the
-// answers of nine teachers, 20 bands of 6 rows.
+// answers of nine teachers, and characters without spaces.
 func BenchmarkNearSignatures(b *testing.B) {
+	answers := alpaca(b)
+	var english, chinese []string
+	for _, a := range answers {
+		english = append(english, a.Output)
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		text := make([]rune, 0, 1000)
+		for range 1000 {
+			text = append(text, rune(0x4e00+random.IntN(3000)))
+			if random.IntN(12) == 0 {
+				text = append(text, '，')
+			}
+		}
+		chinese = append(chinese, string(text))
+	}
 	for _, o := range []struct {
 		name        string
+		texts       []string
 		bands, rows int
-	}{{"20x6", 20, 6}, {"14x8", 14, 8}} {
+	}{{"20x6", english, 20, 6}, {"14x8", english, 14, 8}, {"Chinese-20x6", chinese, 20, 6}} {
 		b.Run(o.name, func(b *testing.B) {
-			answers := alpaca(b)
 			var size int64
-			for _, a := range answers {
-				size += int64(len(a.Output))
+			for _, text := range o.texts {
+				size += int64(len(text))
 			}
 			b.SetBytes(size)
 			b.ReportAllocs()
@@ -25,8 +42,8 @@ func BenchmarkNearSignatures(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				for i, a := range answers {
-					if err := p.Add(Document{Order: uint64(i), Text: a.Output}); err != nil {
+				for i, text := range o.texts {
+					if err := p.Add(Document{Order: uint64(i), Text: text}); err != nil {
 						b.Fatal(err)
 					}
 				}

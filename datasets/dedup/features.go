@@ -29,6 +29,15 @@ type features struct {
 	words    []uint32 // hashes of all words, sorted, each once
 }
 
+// named is a digest of the names.
+func (f *features) named() uint64 {
+	h := uint64(len(f.names))
+	for _, n := range f.names {
+		h = mix(h^uint64(n), 0x1d8e_4e27_c47d_124f)
+	}
+	return h
+}
+
 // An extractor turns documents into features. It is for one goroutine; what it
 // returns is valid until the next document.
 type extractor struct {

@@ -117,3 +117,19 @@ func verifyBytes(part, pairs []byte) {
 	_, _ = Verify(context.Background(), o, []*Part{p}, list[1:], func(Match) error { return nil })
 	_, _ = Verify(context.Background(), o, []*Part{p}, list, func(Match) error { return nil })
 }
+
+// TestSimpleTextsAreComposed holds the short cut to the tables.
+func TestSimpleTextsAreComposed(t *testing.T) {
+	for r := rune(0); r <= utf8.MaxRune; r++ {
+		text := string(r)
+		if simple(text) && (!norm.NFC.IsNormalString(text) || norm.NFC.PropertiesString(text).CCC() != 0) {
+			t.Errorf("%U is not simple", r)
+		}
+		if props := norm.NFC.PropertiesString(text); simple(text) && !props.BoundaryBefore() {
+			t.Errorf("%U composes with what comes before it", r)
+		}
+	}
+	if simple("e\u0301") || simple("\xff") || !simple("où 中文，한국 да ω “x”") {
+		t.Error("what is simple has changed")
+	}
+}

@@ -16,8 +16,11 @@ const (
 	// In a bucket of a band every document is compared with the first
 	// crowdFirst of it; from the crowd-th document on with the first
 	// crowdRest alone. Copies of one text are all found so, since the first of
-	// them is the one that is kept; what may be missed is a pair within a
-	// crowd of texts that resemble each other too little to be duplicates.
+	// them is the one that is kept. A template that is filled with names makes
+	// a crowd of texts that are no duplicates, so each crowd is looked at once
+	// more in buckets of equal names. What may be missed is a pair within a
+	// crowd of more than crowd texts that resemble each other a little less
+	// than duplicates do.
 	crowdFirst = 64
 	crowd      = 1024
 	crowdRest  = 4
@@ -26,8 +29,8 @@ const (
 // PairStats say what a band proposed.
 type PairStats struct {
 	Documents int64 // that share their key with another
-	Pairs     int64 // proposed
-	Skipped   int64 // pairs of crowded buckets that were not proposed
+	Pairs     int64 // proposed, some of them twice
+	Skipped   int64 // pairs of crowds with the same names that were not proposed
 	Largest   int64 // documents of the largest bucket
 }
 
@@ -52,15 +55,34 @@ func Pairs(ctx context.Context, o NearOptions, parts []*Part, band int, dir stri
 	}
 	members := newSorter(dir, o.Memory/3)
 	defer func() { err = errors.Join(err, members.close()) }()
-	if err := eachKey(ctx, parts, band, func(key uint64) bool { return twice.has(key) }, func(key, order uint64, at place) error {
-		return members.add(record{key, order, uint64(at)})
+	if err := eachKey(ctx, parts, band, twice.has, func(m member) error {
+		return members.add(record{m.key, m.order, uint64(m.at)})
 	}); err != nil {
 		return stats, err
 	}
 	pairs := newSorter(dir, o.Memory/3)
 	defer func() { err = errors.Join(err, pairs.close()) }()
-	if err := propose(members, pairs, &stats); err != nil {
+	crowds, err := propose(members, pairs, &stats)
+	if err != nil {
 		return stats, err
+	}
+	if err := members.close(); err != nil {
+		return stats, err
+	}
+	if len(crowds) > 0 {
+		again := newSorter(dir, o.Memory/3)
+		defer func() { err = errors.Join(err, again.close()) }()
+		if err := eachKey(ctx, parts, band, func(key uint64) bool { return crowds[key] }, func(m member) error {
+			return again.add(record{mix(m.key, m.names), m.order, uint64(m.at)})
+		}); err != nil {
+			return stats, err
+		}
+		var more PairStats
+		if _, err := propose(again, pairs, &more); err != nil {
+			return stats, err
+		}
+		stats.Pairs += more.Pairs
+		stats.Skipped = more.Skipped
 	}
 	out := bufio.NewWriterSize(w, 1<<16)
 	b := binary.LittleEndian.AppendUint32([]byte(pairsMagic), print)
@@ -80,8 +102,9 @@ func Pairs(ctx context.Context, o NearOptions, parts []*Part, band int, dir stri
 	return stats, nil
 }
 
-// propose makes pairs of the documents of every bucket.
-func propose(members, pairs *sorter, stats *PairStats) error {
+// propose makes pairs of the documents of every bucket, and gives the keys of
+// the crowded ones.
+func propose(members, pairs *sorter, stats *PairStats) (crowds map[uint64]bool, err error) {
 	var bucket []record // the first of it
 	var size int64
 	count := func() {
@@ -92,7 +115,7 @@ func propose(members, pairs *sorter, stats *PairStats) error {
 	}
 	for r, err := range members.sorted() {
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if len(bucket) == 0 || bucket[0][0] != r[0] {
 			count()
@@ -100,15 +123,21 @@ func propose(members, pairs *sorter, stats *PairStats) error {
 			continue
 		}
 		if bucket[0][1] == r[1] && size == 1 || bucket[len(bucket)-1][1] == r[1] {
-			return fmt.Errorf("near duplicates: two documents have the order %d; each needs its own", r[1])
+			return nil, fmt.Errorf("near duplicates: two documents have the order %d; each needs its own", r[1])
 		}
 		earlier := bucket
 		if size >= crowd {
+			if size == crowd {
+				if crowds == nil {
+					crowds = map[uint64]bool{}
+				}
+				crowds[r[0]] = true
+			}
 			earlier = bucket[:crowdRest]
 		}
 		for _, e := range earlier {
 			if err := pairs.add(record{r[1], e[1], r[2], e[2]}); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		stats.Pairs += int64(len(earlier))
@@ -119,12 +148,19 @@ func propose(members, pairs *sorter, stats *PairStats) error {
 		}
 	}
 	count()
-	return nil
+	return crowds, nil
+}
+
+// A member is a document of a bucket.
+type member struct {
+	key, order uint64
+	names      uint64 // digest
+	at         place
 }
 
 // eachKey visits the documents of a band whose key is wanted.
-func eachKey(ctx context.Context, parts []*Part, band int, want func(key uint64) bool, visit func(key, order uint64, at place) error) error {
-	var keys, orders []uint64
+func eachKey(ctx context.Context, parts []*Part, band int, want func(key uint64) bool, visit func(member) error) error {
+	var keys, orders, names []uint64
 	var scratch []byte
 	for i, p := range parts {
 		for j := range p.chunks {
@@ -145,8 +181,11 @@ func eachKey(ctx context.Context, parts []*Part, band int, want func(key uint64)
 					if orders, scratch, err = p.column(c, 0, orders, scratch); err != nil {
 						return err
 					}
+					if names, scratch, err = p.column(c, 1+p.bands, names, scratch); err != nil {
+						return err
+					}
 				}
-				if err := visit(key, orders[row], placeOf(i, j, row)); err != nil {
+				if err := visit(member{key, orders[row], names[row], placeOf(i, j, row)}); err != nil {
 					return err
 				}
 			}

@@ -12,7 +12,8 @@ import (
 // in each band, and its features. It is written in chunks:
 //
 //	header   magic, bands, rows, shingle, flags
-//	chunk    orders, keys of band 0, keys of band 1, …, offsets of features, features
+//	chunk    orders, keys of band 0, keys of band 1, …, digests of names,
+//	         offsets of features, features
 //	…
 //	footer   of each chunk its place and how many documents it holds; their number;
 //	         how many chunks; CRC-32C of header and footer; magic
@@ -45,6 +46,7 @@ type PartWriter struct {
 
 	orders   []uint64
 	keys     []uint64 // of a document after the other
+	names    []uint64
 	offsets  []uint64
 	features []byte
 	out      []byte
@@ -84,6 +86,7 @@ func (p *PartWriter) Add(d Document) error {
 	f := p.extract.features(&d)
 	p.orders = append(p.orders, d.Order)
 	p.keys = p.hash.keys(p.keys, f)
+	p.names = append(p.names, f.named())
 	p.offsets = append(p.offsets, uint64(len(p.features)))
 	p.features = appendFeatures(p.features, f)
 	p.count++
@@ -109,11 +112,12 @@ func (p *PartWriter) flush() {
 			out = binary.LittleEndian.AppendUint64(out, p.keys[i*bands+b])
 		}
 	}
+	out = appendWords(out, p.names)
 	out = appendWords(out, append(p.offsets, uint64(len(p.features))))
 	p.write(out)
 	p.write(p.features)
 	p.out = out
-	p.orders, p.keys, p.offsets, p.features = p.orders[:0], p.keys[:0], p.offsets[:0], p.features[:0]
+	p.orders, p.keys, p.names, p.offsets, p.features = p.orders[:0], p.keys[:0], p.names[:0], p.offsets[:0], p.features[:0]
 }
 
 func (p *PartWriter) write(b []byte) {
@@ -262,10 +266,10 @@ func OpenPart(r io.ReaderAt, size int64) (*Part, error) {
 func (p *Part) Documents() int64 { return int64(p.count) }
 
 // columns is how many bytes of a chunk come before the features.
-func (c *chunk) columns(bands int) int64 { return 8 * (int64(c.n)*int64(bands+2) + 1) }
+func (c *chunk) columns(bands int) int64 { return 8 * (int64(c.n)*int64(bands+3) + 1) }
 
 // column reads column i of a chunk into dst: 0 for the orders, 1 for the keys
-// of band 0 and so on.
+// of band 0 and so on, and after the bands the digests of names.
 func (p *Part) column(c *chunk, i int, dst []uint64, scratch []byte) ([]uint64, []byte, error) {
 	size := 8 * c.n
 	if cap(scratch) < size {
@@ -297,7 +301,7 @@ func (p place) split() (part, chunk, row int) {
 func (p *Part) features(chunk, row int, f *features, scratch []byte) ([]byte, error) {
 	c := &p.chunks[chunk]
 	var b [16]byte
-	at := c.at + 8*(int64(c.n)*int64(p.bands+1)+int64(row))
+	at := c.at + 8*(int64(c.n)*int64(p.bands+2)+int64(row))
 	if _, err := p.r.ReadAt(b[:], at); err != nil {
 		return scratch, fmt.Errorf("near duplicates: read features: %w", err)
 	}

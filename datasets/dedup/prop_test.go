@@ -197,6 +197,37 @@ func TestCopiesMakeNoCrowd(t *testing.T) {
 	}
 }
 
+// TestTwinsInACrowd has a template that is filled with names, three times
+// each: a crowd of texts that are no duplicates, but for two of each name.
+func TestTwinsInACrowd(t *testing.T) {
+	const names = 3000
+	name := func(i int) string {
+		return string([]byte{'A' + byte(i%26), 'a' + byte(i/26%26), 'a' + byte(i/676), 'o', 'x'})
+	}
+	template := strings.Repeat("write a letter to a friend of yours and tell of the journey that you made last summer by train and by boat, ", 12)
+	var documents []Document
+	for i := range 3 * names {
+		text := template + "who is called " + name(i%names)
+		if i >= names {
+			text += " " + []string{"please", "thanks"}[i/names-1]
+		}
+		documents = append(documents, Document{Order: uint64(i), Text: text})
+	}
+	o := NearOptions{Jaccard: 0.8}
+	found, stats := nearDuplicates(t, o, documents)
+	if len(found) != 2*names {
+		t.Errorf("%d of %d twins are found, %+v", len(found), 2*names, stats)
+	}
+	for _, m := range found {
+		if m.Of != m.Order%names {
+			t.Fatalf("%+v: want a duplicate of the same name", m)
+		}
+	}
+	if stats.Proposed > 100*int64(len(documents)) {
+		t.Errorf("%d pairs of %d documents are proposed", stats.Proposed, len(documents))
+	}
+}
+
 // TestNotByChains has texts of which each resembles the next, and the first and
 // the last have nothing in common.
 func TestNotByChains(t *testing.T) {

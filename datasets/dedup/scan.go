@@ -171,8 +171,15 @@ func (s *scanner) letters(chunk string, emit func(*token)) {
 // anything reads a run of whatever there is, rune by rune.
 func (s *scanner) anything(chunk string, emit func(*token)) {
 	s.runes, s.kinds = s.runes[:0], s.kinds[:0]
+	table := basic()
 	for _, r := range chunk {
-		if k := kindOf(r); k != skipping {
+		k := wide
+		if r < 1<<16 {
+			k = table[r]
+		} else {
+			k = lookUp(r)
+		}
+		if k != skipping {
 			s.runes, s.kinds = append(s.runes, r), append(s.kinds, k)
 		}
 	}
@@ -209,7 +216,10 @@ func (s *scanner) anything(chunk string, emit func(*token)) {
 			}
 			t.camel = t.camel || k == upper && t.kinds&lower != 0
 			t.kinds |= k
-			t.form = utf8.AppendRune(t.form, unicode.ToLower(r))
+			if k == upper {
+				r = unicode.ToLower(r)
+			}
+			t.form = utf8.AppendRune(t.form, r)
 		}
 	}
 	flush()
@@ -218,5 +228,5 @@ func (s *scanner) anything(chunk string, emit func(*token)) {
 // marks tells whether r is written on the character before it: vowels of Thai,
 // the sound marks of kana.
 func marks(t *token, r rune) bool {
-	return t.kinds == wide && (unicode.Is(unicode.M, r) || r == 'ー')
+	return t.kinds == wide && (r == 'ー' || r < 0x2e80 && unicode.Is(unicode.M, r) || r >= 1<<16 && unicode.Is(unicode.M, r))
 }

@@ -2,6 +2,7 @@ package dedup
 
 import (
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -84,10 +85,31 @@ func appendNormal(dst []byte, style Style, text string) []byte {
 
 // composed is the text in Unicode NFC.
 func composed(text string) string {
-	if norm.NFC.IsNormalString(text) {
+	if simple(text) || norm.NFC.IsNormalString(text) {
 		return text
 	}
 	return norm.NFC.String(text)
+}
+
+// simple tells, faster than the tables of package norm, texts of characters
+// that composition never touches: Latin, Cyrillic and Greek letters as one
+// types them, Han, Hangul syllables, and punctuation.
+func simple(text string) bool {
+	for i := 0; i < len(text); {
+		if text[i] < utf8.RuneSelf {
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRuneInString(text[i:])
+		switch {
+		case r < 0x300, r >= 0x4e00 && r <= 0x9fff, r >= 0xac00 && r <= 0xd7a3, r >= 0x3001 && r <= 0x3020,
+			r >= 0xff01 && r <= 0xff60, r >= 0x2010 && r <= 0x2027, r >= 0x400 && r <= 0x482, r >= 0x391 && r <= 0x3ce:
+		default:
+			return false
+		}
+		i += n
+	}
+	return true
 }
 
 // ignorable tells characters that nobody sees and that join or part nothing:
@@ -153,12 +175,31 @@ var ascii = func() (t [256]kind) {
 	return t
 }()
 
+// basic holds the kinds of the characters below 65536, made when one beyond
+// ASCII is first met.
+var basic = sync.OnceValue(func() *[1 << 16]kind {
+	t := new([1 << 16]kind)
+	for r := range t {
+		t[r] = lookUp(rune(r))
+	}
+	return t
+})
+
 // kindOf is the kind of one character.
 func kindOf(r rune) kind {
-	if r < 128 {
-		return ascii[r]
-	}
 	switch {
+	case r < 128:
+		return ascii[r]
+	case r < 1<<16:
+		return basic()[r]
+	}
+	return lookUp(r)
+}
+
+func lookUp(r rune) kind {
+	switch {
+	case r < 128:
+		return ascii[r]
 	case unicode.IsSpace(r):
 		return space
 	case ignorable(r):
