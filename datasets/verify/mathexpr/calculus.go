@@ -59,7 +59,7 @@ type calculus struct {
 	fuzzy bool
 	// solved are the unknowns of the inequalities that were solved.
 	solved []int
-	cache map[int]*enclosures
+	cache  map[int]*enclosures
 }
 
 func newCalculus() *calculus { return &calculus{} }

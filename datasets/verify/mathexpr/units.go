@@ -50,7 +50,8 @@ var scales = map[string]int64{
 // notUnits are words after a number that make it another number, or several,
 // or none.
 var notUnits = set(`or and not no nor if but is isn't are was were to minus plus times squared cubed over
-	divided multiplied factorial pi choose mod modulo remainder wrong incorrect where when for with than below negative less fewer short not
+	divided multiplied factorial pi choose mod modulo remainder wrong incorrect where when for with than below negative less fewer short unless except without
+	neither either cannot can't aren't wasn't false impossible excluded rejected instead rather
 	half halves third thirds quarter quarters fourth fourths fifth fifths sixth sixths seventh sevenths eighth eighths
 	ninth ninths tenth tenths twelfth twelfths hundredth hundredths thousandth thousandths millionth millionths`)
 
