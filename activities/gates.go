@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -146,9 +147,14 @@ func (r *rejections) commonest() string {
 	return "the commonest: " + strings.Join(parts, ", ")
 }
 
-// percent is a share in per cent, with as many digits as tell it from another
-// one nearby.
-func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 1, 64) + " %" }
+// percent is a share in per cent, with enough digits that what is little does
+// not look like nothing.
+func percent(share float64) string {
+	if share != 0 && math.Abs(share) < 0.0005 {
+		return strconv.FormatFloat(100*share, 'g', 2, 64) + " %"
+	}
+	return strconv.FormatFloat(100*share, 'f', 1, 64) + " %"
+}
 
 // grouped writes n with a comma before each three digits.
 func grouped(n int64) string {

@@ -299,11 +299,18 @@ func (s *seal) mixIs(m *mixture) {
 	s.report.SetMix(&m.result)
 	short := m.result
 	short.Kinds = fewKinds(short.Kinds, resultKinds)
+	for i := range short.Kinds {
+		short.Kinds[i].Name = clipped(short.Kinds[i].Name, resultName)
+	}
 	s.result.Mix = &short
 }
 
-// resultKinds bounds the kinds of a mixture in a build's result.
-const resultKinds = 50
+// Bounds of a mixture in a build's result: kinds, and the bytes of a name, which
+// may be a file's.
+const (
+	resultKinds = 50
+	resultName  = 160
+)
 
 // leftRows are the samples that a mixture left out, on disk, in the order of
 // their tasks.

@@ -10,6 +10,7 @@ import (
 	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/datasets/catalog"
 	"github.com/stillhouse-data/stillhouse/datasets/merge"
+	"github.com/stillhouse-data/stillhouse/datasets/report"
 )
 
 // The order of rows is the same in memory and on disk, and can be read again.
@@ -304,4 +305,59 @@ func TestPairsAreATable(t *testing.T) {
 	if got := fromJSON[map[string]any](t, p.Options); p.Kind != catalog.MethodPairs || got["teachers"] != "any" || got["max_per_task"] != 1.0 || len(got) != 3 {
 		t.Errorf("%+v %v", p, got)
 	}
+}
+
+// What a result says of a mixture is bounded, however files are called.
+func TestResultOfAMixtureIsSmall(t *testing.T) {
+	m := &mixture{}
+	for i := range 400 {
+		m.result.Kinds = append(m.result.Kinds, report.MixKind{Name: fmt.Sprintf("%s%03d", strings.Repeat("x", 3000), i), Target: int64(i)})
+	}
+	s := &seal{report: report.New(nil)}
+	s.mixIs(m)
+	text, err := s.result.encode()
+	if err != nil || len(text) > resultBytes || len(s.result.Mix.Kinds) != resultKinds {
+		t.Errorf("%d bytes, %d kinds, %v", len(text), len(s.result.Mix.Kinds), err)
+	}
+	if len(m.result.Kinds) != 400 || len(m.result.Kinds[0].Name) != 3003 {
+		t.Error("the report's figures were cut too")
+	}
+}
+
+// BenchmarkMixture decides over rows of several kinds under caps, on disk.
+func BenchmarkMixture(b *testing.B) {
+	const n = 1_000_000
+	r := parsed(b, `name: x
+prompts: [{path: x.jsonl, fields: {prompt: q, domain: d, gold: g}}]
+teachers: [{id: a, api: recorded, path: x.jsonl, fields: {content: a}}, {id: b, api: recorded, path: x.jsonl, fields: {content: a}}, {id: c, api: recorded, path: x.jsonl, fields: {content: a}}]
+mix: {by: domain, alpha: 0.5, caps: {teacher: 0.5, prompt: 0.001}}
+`)
+	task := refinedTask{Candidates: make([]datasets.Candidate, 4)}
+	b.ReportAllocs()
+	for b.Loop() {
+		m, err := newMixture(r, b.TempDir(), false)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for i := range n / 4 {
+			task.Task.PromptID, task.Task.Domain = fmt.Sprintf("%032d", i), []string{"math", "math", "math", "code", "chat"}[i%5]
+			for j := range task.Candidates {
+				c := &task.Candidates[j]
+				c.SampleID, c.Teacher, c.Selected = fmt.Sprintf("%d/%d", i, j), []string{"a", "a", "b", "c"}[j], true
+			}
+			if err := m.see(&task); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if err := m.settle(); err != nil {
+			b.Fatal(err)
+		}
+		if m.result.Rows == 0 {
+			b.Fatal("nothing was taken")
+		}
+		if err := m.close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "rows/s")
 }
