@@ -61,6 +61,9 @@ func (a *app) build(ctx context.Context, path string, f buildFlags) error {
 	if err := f.budget.check(r); err != nil {
 		return err
 	}
+	if err := a.showCommands(r); err != nil {
+		return err
+	}
 	refresh, err := refreshOf(r, f.refresh)
 	if err != nil {
 		return err

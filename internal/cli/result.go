@@ -71,6 +71,7 @@ func summarize(w io.Writer, r *activities.BuildResult, priceNote string) {
 	if len(r.Rejected) > 0 {
 		fmt.Fprintf(w, "  not accepted: %s\n", printable(reasons(r.Rejected)))
 	}
+	summarizeJudged(w, r)
 	summarizeChoice(w, r)
 	fmt.Fprintf(w, "  spent %s%s", money(int64(r.CostUSD*1e6)), priceNote)
 	if r.UnpricedAsks > 0 {
