@@ -37,6 +37,8 @@ func (m *meeting) meetsNumber(gold, answer *Value) Judgement {
 	decimal := gold.decimal || answer.decimal
 	j := m.near(g, a, gold.decimals, decimal)
 	switch {
+	case j.Verdict == Pass && gold.unit == "" && answer.letters != "" && answer.glued:
+		return judgeVariable // of 2ab the letters are hardly a unit
 	case j.Verdict == Pass:
 		return j
 	case gold.unit == "" && productOfLetter(answer.expr) && gold.expr.constant():

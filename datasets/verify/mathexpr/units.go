@@ -155,7 +155,7 @@ func (p *parser) units(v *Value) error {
 		return ErrUnreadable
 	}
 	if t := p.at(p.i - 1); len(words) == 1 && v.unit == "" && t.kind == tokWord && !t.prose && len(t.raw) <= 4 && letters(t.raw) == len(t.raw) && !knownUnits[t.text] && (len(t.raw) == 1 || !t.spaced) {
-		v.letters = t.raw
+		v.letters, v.glued = t.raw, !t.spaced
 	}
 	unit := strings.Join(words, " ")
 	if v.unit != "" && unit != "" && unit != v.unit {

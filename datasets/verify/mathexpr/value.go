@@ -32,6 +32,7 @@ type Value struct {
 	scale    *big.Rat // what a word such as million multiplies by; nil for none
 	unit     string   // normalised; "" for none
 	letters  string   // of a unit that may be variables: 3n, 2ab
+	glued    bool     // nothing stands between the number and the letters
 	base     int      // of a numeral such as 204_5; 0 for ten
 
 	// identity says that the value ends an equation with variables, a+2z = 2z+a
