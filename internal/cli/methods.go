@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -22,8 +24,9 @@ func (d *description) methods() {
 				continue
 			}
 			part := m.Name + " v" + m.Version
-			if options := string(m.Options); options != "" {
-				part += " " + clip(options, maxFact)
+			var options bytes.Buffer // a manifest is indented
+			if err := json.Compact(&options, m.Options); err == nil && options.Len() > 0 {
+				part += " " + clip(options.String(), maxFact)
 			}
 			if m.When != "" {
 				part += " when " + clip(m.When, maxFact)
