@@ -442,7 +442,7 @@ func (b *build) progress() (wire.Progress, error) {
 	p := wire.Progress{
 		BuildRef: b.in.BuildRef, Phase: b.phase, Paused: b.paused, Why: b.why, Started: b.started,
 		Tasks: b.plan.Tasks, Prompts: b.plan.Prompts, Duplicates: b.plan.Duplicates, Dropped: b.plan.Dropped, Filtering: b.filtering,
-		Shards: b.plan.Shards, ShardsDone: b.next - b.inFlight, Refined: b.refined, Limited: b.plan.Budget,
+		Shards: b.plan.Shards, ShardsDone: b.next - b.inFlight, Refined: b.refined, Limited: b.plan.Budget, Sandbox: b.plan.Sandbox,
 	}
 	for _, t := range b.plan.Teachers {
 		s := wire.TeacherStatus{ID: t.ID, Total: t.Asks, Stream: wire.StreamWorkflowID(b.in.Dataset, b.in.BuildID, t.ID)}

@@ -71,6 +71,7 @@ func (s *session) watch(ctx context.Context, r *run, show *progressView, end cha
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	unanswered := 0
+	alone := false // no worker has a sandbox, and that was said
 	var died <-chan struct{}
 	if s.services != nil {
 		died = s.services.Done()
@@ -101,6 +102,11 @@ func (s *session) watch(ctx context.Context, r *run, show *progressView, end cha
 			case err == nil:
 				unanswered = 0
 				show.show(p)
+				if s.remote && p.Sandbox && p.ShardsDone < p.Shards && !alone {
+					if alone = s.noSandbox(ctx); alone {
+						s.app.warn("no worker runs the code of answers for this build; checking them waits until one does: stillhouse worker --role sandbox, with this --temporal, --namespace and --store, on a machine with a sandbox")
+					}
+				}
 			case s.lost(ctx):
 				return true, nil
 			default:

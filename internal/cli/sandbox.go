@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/spf13/cobra"
+	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/worker"
 
 	"github.com/stillhouse-data/stillhouse/datasets/verify"
@@ -81,6 +82,14 @@ func (p *physician) sandbox(ctx context.Context) {
 	}
 	defer box.Close()
 	p.ok("sandbox", "%s", box)
+}
+
+// noSandbox tells whether no worker of the cluster serves the sandboxes' queue.
+func (s *session) noSandbox(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, doctorLimit)
+	defer cancel()
+	queue, err := s.temporal.DescribeTaskQueue(ctx, wire.QueueSandbox, enums.TASK_QUEUE_TYPE_ACTIVITY)
+	return err == nil && len(queue.GetPollers()) == 0
 }
 
 // serveSandbox begins to refine on the sandboxes' queue. A worker of a cluster

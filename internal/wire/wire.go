@@ -454,6 +454,7 @@ type Progress struct {
 	Refined    RefineCounts    `json:"refined"`
 	Teachers   []TeacherStatus `json:"teachers"`
 	Limited    bool            `json:"limited,omitempty"` // the build spends from a budget
+	Sandbox    bool            `json:"sandbox,omitempty"` // shards are refined by workers of QueueSandbox
 	// Budget is how the budget stands; filled in by whoever watches.
 	Budget *budget.Status `json:"budget,omitempty"`
 }

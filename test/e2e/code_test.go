@@ -146,6 +146,7 @@ func TestCodeIsRunByAWorkerOfItsOwn(t *testing.T) {
 	works.more = append(more[:len(more):len(more)], "PATH="+t.TempDir()) // no bwrap
 	works.start("worker").said("Ctrl-C drains and ends")
 	build := submits.start("build", codeRecipe(t, "humaneval"), "--json", "--yes")
+	build.said("stillhouse worker --role sandbox")
 	runs.start("worker", "--role", "sandbox").said("Ctrl-C drains and ends")
 	if code := build.wait(commandLimit); code != 0 {
 		t.Fatalf("the build ended with %d: %s", code, build.stderr())
@@ -153,7 +154,9 @@ func TestCodeIsRunByAWorkerOfItsOwn(t *testing.T) {
 	if r := build.result(); r.Accepted != codeProblems || r.Teachers["cheats"].Accepted != 0 {
 		t.Errorf("%+v", r)
 	}
-	if p := works.run(2, "worker", "--role", "sandbox"); !strings.Contains(p.stderr(), "bwrap is not installed") {
+	bare := newHouse(t)
+	bare.more = works.more
+	if p := bare.run(2, "worker", "--role", "sandbox"); !strings.Contains(p.stderr(), "bwrap is not installed") {
 		t.Errorf("a worker without a sandbox says: %s", p.stderr())
 	}
 }
