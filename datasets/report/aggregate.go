@@ -37,6 +37,7 @@ type Aggregator struct {
 	gridTeachers map[string]int // numbers of the grid
 	jury         jury
 	manners      map[string]*manner // by teacher
+	shelf        shelf
 }
 
 type cellKey struct{ teacher, domain, effort string }
@@ -57,6 +58,7 @@ func (a *Aggregator) Add(c *datasets.Candidate) {
 	a.cell(cellKey{c.Teacher, c.Domain, c.Effort}).add(c)
 	a.requestsOf(c.Teacher).answer(c)
 	a.mannerOf(c.Teacher).add(c)
+	a.shelf.add(c)
 	if firstHand(c) {
 		a.grid.add(c, a.number(c.Teacher))
 	}
@@ -133,6 +135,7 @@ func (a *Aggregator) Report() *Report {
 	r.Mix = a.mix
 	r.Comparison = a.comparison(infos)
 	r.Preferences = a.jury.preferences(infos)
+	r.browser = a.shelf.browser()
 	r.Notes = a.notes(r)
 	return r
 }

@@ -1,6 +1,8 @@
 package report
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"fmt"
 	"html/template"
 	"io"
@@ -10,6 +12,9 @@ import (
 
 //go:embed report.html.tmpl
 var pageText string
+
+//go:embed report.js
+var pageScript string
 
 var page = template.Must(template.New("report").Funcs(template.FuncMap{
 	"percent":  percent,
@@ -22,13 +27,21 @@ var page = template.Must(template.New("report").Funcs(template.FuncMap{
 	"pair":     func(v Versus) []string { return pairCells(&v) },
 	"matches":  func(j JudgePreferences) [][]string { return preferenceRows(&j) },
 	"alarm":    func(t Teacher) []string { return styleNotes(&t) },
+	"chart":    func(s Scope) *chart { return s.costChart() },
+	"matrix":   func(s Scope) [][]winCell { return s.winMatrix() },
+	"at":       func(v float64) string { return fmt.Sprintf("%.1f", v) },
+	"spread":   spreadText,
+	"fraction": fraction,
 	"value":    func(usd *float64) string { return dollars(usd, 4) },
 	"swing":    func(d float64) string { return fmt.Sprintf("%.2f", 100+96*max(-1, min(1, d))) },
 	"tokens":   func(f Figures) string { return grouped(f.PromptTokens + f.CompletionTokens) },
 }).Parse(pageText))
 
-// HTML writes the comparison as one page that needs nothing else: no script, no
-// request, light or dark as the reader's system is. Every name is escaped.
+// HTML writes the comparison as one page that needs nothing else: no request and
+// no script but its own, which sorts tables and looks through prompts; without
+// scripts it shows everything but the prompts. Light or dark as the reader's
+// system is. What models and names say is text, never markup: the page's
+// policy allows no other script to run either.
 func (r *Report) HTML(w io.Writer) error {
 	return page.Execute(w, struct {
 		Teachers    []Teacher
@@ -37,8 +50,17 @@ func (r *Report) HTML(w io.Writer) error {
 		Preferences *Preferences
 		Drift       []Drift
 		Notes       []string
-	}{r.Teachers, byDomain(r.Cells), r.scopes(), r.Preferences, r.Drift, r.Notes})
+		Browser     *browser
+		Script      template.JS
+		Nonce       string
+	}{r.Teachers, byDomain(r.Cells), r.scopes(), r.Preferences, r.Drift, r.Notes, r.browser, template.JS(pageScript), scriptHash})
 }
+
+// scriptHash is what the page's policy allows to run.
+var scriptHash = func() string {
+	sum := sha256.Sum256([]byte(pageScript))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}()
 
 // scopes are those in which anybody is compared.
 func (r *Report) scopes() []Scope {
@@ -49,4 +71,19 @@ func (r *Report) scopes() []Scope {
 		}
 	}
 	return out
+}
+
+// spreadText is three percentiles.
+func spreadText(s Spread) string {
+	if s.P50 == nil {
+		return "–"
+	}
+	return grouped(*s.P50) + " / " + grouped(*s.P95) + " / " + grouped(*s.P99)
+}
+
+func fraction(v *float64) string {
+	if v == nil {
+		return "–"
+	}
+	return fmt.Sprintf("%.3f", *v)
 }

@@ -37,6 +37,8 @@ type Report struct {
 	Filtered *datasets.Filtered `json:"filtered,omitempty" jsonschema:"description=what the filters of prompts found; absent without them"`
 	Drift    []Drift            `json:"drift,omitempty" jsonschema:"description=what probes of this build showed; one entry for each teacher that was probed"`
 	Notes    []string           `json:"notes" jsonschema:"description=how the figures were made and where the prices are from"`
+
+	browser *browser // prompts and answers, for the page alone
 }
 
 // A Teacher's figures over all of its asks.

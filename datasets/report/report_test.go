@@ -249,7 +249,10 @@ func TestHTML(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, filepath.Join("testdata", "report.html"), b.Bytes())
-	for _, bad := range []string{"<script", "http://", "https://", "\x1b", "ZgotmplZ"} {
+	if n := strings.Count(b.String(), "<script"); n != 1 {
+		t.Errorf("%d scripts, want the page's own", n)
+	}
+	for _, bad := range []string{"<script>alert", "src=", "http://", "https://", "\x1b", "ZgotmplZ"} {
 		if strings.Contains(b.String(), bad) {
 			t.Errorf("the page holds %q", bad)
 		}

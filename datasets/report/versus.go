@@ -226,7 +226,12 @@ func lines(w io.Writer, list []string, width int) error {
 }
 
 // points is a difference of rates in percentage points, with its sign.
-func points(d float64) string { return fmt.Sprintf("%+.1f", 100*d) }
+func points(d float64) string {
+	if s := fmt.Sprintf("%+.1f", 100*d); s != "-0.0" {
+		return s
+	}
+	return "+0.0"
+}
 
 // pValue is a p value to two digits.
 func pValue(p *float64) string {
