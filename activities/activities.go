@@ -59,6 +59,8 @@ type Activities struct {
 	Leases Authority
 	// Sandbox runs the code of answers; nil: this worker runs none.
 	Sandbox Sandbox
+	// Checkers runs the commands of recipes; nil: this worker runs none.
+	Checkers Checkers
 	// Trainers starts trainings; see handoff.go.
 	Trainers Trainers
 

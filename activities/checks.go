@@ -146,7 +146,7 @@ func (m *checkMaker) one(c *recipe.Check, path string) (*check, error) {
 // optionsOf are a verifier's options, with the keys that the recipe declares for
 // all of them and a verifier that runs code has as its own.
 func optionsOf(c *recipe.Check) map[string]any {
-	if c.Timeout == 0 || !verify.RunsCode(c.Verifier) {
+	if c.Timeout == 0 || !verify.RunsCode(c.Verifier) && c.Verifier != verify.CommandName {
 		return c.Options
 	}
 	options := maps.Clone(c.Options)

@@ -75,7 +75,7 @@ func (rt *runtime) with(anew map[string]Anew) (*runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.runner = rt.runner
+	out.runner, out.checkers = rt.runner, rt.checkers
 	for id, n := range anew {
 		if t := out.teachers[id]; t != nil {
 			t.anew = n

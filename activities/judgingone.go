@@ -105,6 +105,10 @@ func (j *judging) visit(ctx context.Context, k *check) error {
 	if k.verifier != nil && j.c.Answer() != nil {
 		in := verify.Input{
 			Content: j.c.Content(), Gold: j.task.Gold, Tests: j.task.Tests, Prompt: &j.task.Prompt, Meta: j.task.Meta,
+			Answer: j.c.Answer(),
+		}
+		if err := j.rt.lendCheckers(ctx, k.verifier, &in); err != nil {
+			return err
 		}
 		if verify.RunsCode(k.verifier.Name()) {
 			var err error

@@ -39,6 +39,9 @@ func (a *Activities) plan(ctx context.Context, ref wire.BuildRef, found *foundPr
 	if n := len(rt.recipe.Teachers); n > wire.MaxTeachers {
 		return nil, invalidRecipe("%d teachers: a build takes at most %d; split the recipe by domain", n, wire.MaxTeachers)
 	}
+	if err := a.needCheckers(rt); err != nil {
+		return nil, err
+	}
 	sandboxed, err := a.needSandbox(ctx, rt)
 	if err != nil {
 		return nil, err

@@ -37,6 +37,8 @@ type Reparser struct {
 	Note func(string)
 	// Sandbox runs the code of answers where the recipe has that checked.
 	Sandbox Sandbox
+	// Checkers runs the recipe's commands; nil: none.
+	Checkers Checkers
 	// DryRun: nothing is published.
 	DryRun bool
 }
@@ -138,6 +140,7 @@ func (w *reparsing) prepare(ctx context.Context) error {
 		return fmt.Errorf("this release does not take its recipe any more: %w", err)
 	}
 	w.rt.runner = runnerOf{&Activities{Sandbox: w.Sandbox}}
+	w.rt.checkers = w.Checkers
 	for i := range w.old.Teachers {
 		// Recorded answers are kept under a digest of files that may be gone.
 		if t := w.rt.teachers[w.old.Teachers[i].ID]; t != nil {

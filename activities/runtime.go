@@ -48,7 +48,8 @@ type runtime struct {
 	paid       []*paidCheck // of them those that ask a teacher, depth first
 	pairJudge  *paidCheck   // who compares for the merge policy; nil: nobody
 
-	runner runnerOf // of the answers' code
+	runner   runnerOf // of the answers' code
+	checkers Checkers // of the recipe's commands
 
 	mu    sync.Mutex
 	plans []*loadedPlan // of the builds that use it, newest last
@@ -308,6 +309,7 @@ func (a *Activities) loadRuntime(ctx context.Context, ref wire.BuildRef) (*runti
 	if err == nil {
 		rt.useKeys(a.keyring())
 		rt.runner = runnerOf{a}
+		rt.checkers = a.Checkers
 	}
 	return rt, err
 }

@@ -45,7 +45,8 @@ type Command struct {
 // Commander is a verifier that needs [Checkers].
 type Commander interface{ Command() *Command }
 
-const commandName = "command"
+// CommandName is what a recipe calls the verifier that is a command.
+const CommandName = "command"
 
 // commanded is the verifier that a command carries out.
 type commanded struct {
@@ -57,7 +58,7 @@ type commanded struct {
 func (c *commanded) Command() *Command { return c.command }
 
 func makeCommand(given map[string]any) (Verifier, error) {
-	v, err := options.Make("verifier", map[string]func(*options.Set) *commanded{commandName: newCommand}, commandName, given)
+	v, err := options.Make("verifier", map[string]func(*options.Set) *commanded{CommandName: newCommand}, CommandName, given)
 	if err != nil {
 		return nil, err // not a *commanded that is nil
 	}
@@ -90,7 +91,7 @@ func newCommand(o *options.Set) *commanded {
 	}
 	within(o, "timeout", c.Timeout, 10*time.Millisecond, 10*time.Minute)
 	v := commandVerifier{c}
-	return &commanded{&guarded{commandName, "1+" + c.Version, v.judge}, c}
+	return &commanded{&guarded{CommandName, "1+" + c.Version, v.judge}, c}
 }
 
 type commandVerifier struct{ command *Command }

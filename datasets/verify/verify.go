@@ -137,7 +137,7 @@ func Names() []string { return options.Names(makers) }
 // New makes the verifier that a recipe names. The error of an unknown name or
 // option names the nearest known one.
 func New(name string, given map[string]any) (Verifier, error) {
-	if name == commandName {
+	if name == CommandName {
 		return makeCommand(given)
 	}
 	v, err := options.Make("verifier", makers, name, given)

@@ -59,6 +59,7 @@ type app struct {
 	namespace                string
 	json, quiet, verbose     bool
 	sandbox                  sandboxFlags
+	commands                 allowedCommands
 
 	// interrupted is closed at the first Ctrl-C.
 	interrupted chan struct{}

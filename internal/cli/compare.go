@@ -64,6 +64,9 @@ func (a *app) compare(ctx context.Context, path string, n int, yes bool, file st
 	if err != nil {
 		return err
 	}
+	if err := a.showCommands(r); err != nil {
+		return err
+	}
 	if len(r.Teachers) < 2 {
 		return usage("%s has one teacher, and a comparison needs two", path)
 	}

@@ -309,7 +309,7 @@ func entryOfPrompt(p *datasets.PromptRow) entry {
 	return entry{
 		title: compact(p.Domain+" / "+p.Effort, "split "+p.Split, status),
 		facts: [][2]string{
-			{"prompt", p.PromptID}, {"route", strings.Join(p.Route, ", ") + " (" + p.RouteReason + ")"}, {"gold", text(p.Gold)},
+			{"prompt", p.PromptID}, {"route", routeInWords(p)}, {"gold", text(p.Gold)},
 			{"passed", passedOf(p)}, {"agreed", agreedOn(p)}, {"flags", strings.Join(p.Flags, ", ")}, {"cluster", clusterFact(p)}, {"holds", contaminantsFact(p.ContaminatedBy)}, {"images", imagesFact(p.Images)}, {"source", p.Source}, {"copies", copies}, {"meta", text(p.Meta)},
 		},
 		messages: p.Messages,

@@ -83,6 +83,16 @@ type planCell struct {
 	Effort   string   `json:"effort"`
 	Tasks    int64    `json:"tasks"`
 	Teachers []string `json:"teachers"`
+	Fallback []string `json:"fallback,omitempty" jsonschema:"description=teachers that are asked one after the other where all before them fail"`
+}
+
+// route is whom a cell is asked of, in words.
+func (c *planCell) route() string {
+	out := strings.Join(c.Teachers, ", ")
+	if len(c.Fallback) > 0 {
+		out += "; where they fail " + strings.Join(c.Fallback, ", then ")
+	}
+	return out
 }
 
 type planTeacher struct {
@@ -191,7 +201,7 @@ func describePlan(r *recipe.Recipe, plan *activities.Plan, c *activities.Counter
 		if len(cell.Teachers) == 0 {
 			continue // the filters of prompts left them out
 		}
-		p.Cells = append(p.Cells, planCell{cell.Domain, cell.Effort, cell.Tasks, cell.Teachers})
+		p.Cells = append(p.Cells, planCell{cell.Domain, cell.Effort, cell.Tasks, cell.Teachers, cell.Fallback})
 	}
 	slices.SortFunc(p.Cells, func(x, y planCell) int {
 		return strings.Compare(x.Domain+"\x00"+x.Effort, y.Domain+"\x00"+y.Effort)
@@ -297,7 +307,7 @@ func (p *planReport) print(w io.Writer) {
 	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(tw, "domain\teffort\ttasks\tteachers")
 	for _, c := range p.Cells {
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", printable(c.Domain), printable(c.Effort), grouped(c.Tasks), printable(strings.Join(c.Teachers, ", ")))
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", printable(c.Domain), printable(c.Effort), grouped(c.Tasks), printable(c.route()))
 	}
 	_ = tw.Flush()
 	fmt.Fprintln(w)

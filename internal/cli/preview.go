@@ -53,6 +53,9 @@ func (a *app) preview(ctx context.Context, path string, n int, yes bool) error {
 	if err != nil {
 		return err
 	}
+	if err := a.showCommands(r); err != nil {
+		return err
+	}
 	tasks, out, err := a.sample(ctx, r, wire.BuildRef{Preview: n}, yes)
 	if err != nil {
 		return err

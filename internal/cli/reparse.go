@@ -12,6 +12,7 @@ import (
 	"github.com/stillhouse-data/stillhouse/activities"
 	"github.com/stillhouse-data/stillhouse/datasets/catalog"
 	"github.com/stillhouse-data/stillhouse/internal/answers"
+	"github.com/stillhouse-data/stillhouse/internal/checkers"
 )
 
 func init() { register(reparseCommand) }
@@ -32,6 +33,8 @@ it only says what would change.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.reparse(cmd.Context(), args[0], dry) },
 	}
+	a.addSandboxFlags(cmd)
+	a.addCommandsFlag(cmd)
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would change, and publish nothing")
 	return cmd
 }
@@ -55,9 +58,13 @@ func (a *app) reparse(ctx context.Context, ref string, dry bool) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, reader.Close()) }()
+	box := &sandboxBox{app: a}
+	defer box.close()
+	pool := &checkerPool{Pool: checkers.New(a.log()), app: a}
+	defer pool.Close()
 	notes := &reparseNotes{app: a}
 	p := activities.Reparser{
-		Bucket: b, Catalog: catalog.Open(b), Answers: reader, TempDir: temp, Log: a.log(), Note: notes.show, DryRun: dry,
+		Bucket: b, Catalog: catalog.Open(b), Answers: reader, TempDir: temp, Log: a.log(), Note: notes.show, DryRun: dry, Sandbox: box, Checkers: pool,
 	}
 	r, err := p.Run(ctx, ref)
 	notes.end()

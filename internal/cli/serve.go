@@ -19,6 +19,7 @@ func serveCommand(a *app) *cobra.Command {
 		RunE:  func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context()) },
 	}
 	a.addSandboxFlags(cmd)
+	a.addCommandsFlag(cmd)
 	return cmd
 }
 
@@ -55,6 +56,7 @@ func workerCommand(a *app) *cobra.Command {
 		RunE:  func(cmd *cobra.Command, _ []string) error { return a.work(cmd.Context(), role, only) },
 	}
 	a.addSandboxFlags(cmd)
+	a.addCommandsFlag(cmd)
 	cmd.Flags().StringVar(&role, "role", roleAll, "what to serve: all, or sandbox for running the code of answers alone")
 	cmd.Flags().StringVar(&only, "teachers", "", "ids of the teachers to serve, separated by commas (default: all)")
 	return cmd

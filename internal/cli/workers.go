@@ -16,6 +16,7 @@ import (
 	"github.com/stillhouse-data/stillhouse/activities"
 	"github.com/stillhouse-data/stillhouse/datasets/catalog"
 	"github.com/stillhouse-data/stillhouse/internal/answers"
+	"github.com/stillhouse-data/stillhouse/internal/checkers"
 	"github.com/stillhouse-data/stillhouse/internal/home"
 	"github.com/stillhouse-data/stillhouse/internal/wallet"
 	"github.com/stillhouse-data/stillhouse/internal/wire"
@@ -48,6 +49,7 @@ type workers struct {
 	only       map[string]bool // ids of the teachers that are served; nil: all
 	log        *slog.Logger
 
+	checkers *checkerPool
 	stopping chan struct{}
 	pipeline worker.Worker // nil in a worker that has another role
 	// sandboxWorker refines on the sandboxes' queue; nil: this process does not.
@@ -91,8 +93,9 @@ func startWorkers(ctx context.Context, s *session, role string, only []string) (
 		Authority: &activities.BudgetAuthority{Client: s.temporal},
 	}
 	w.sandbox = &sandboxBox{app: s.app, remote: s.remote}
+	w.checkers = &checkerPool{Pool: checkers.New(w.log), app: s.app}
 	w.activities = &activities.Activities{
-		Wallets: w.wallets, Sandbox: w.sandbox,
+		Wallets: w.wallets, Sandbox: w.sandbox, Checkers: w.checkers,
 		Bucket: s.bucket, Answers: store, Catalog: catalog.Open(s.bucket), TempDir: temp, Log: w.log,
 		Lookup: s.app.lookup, Keys: s.app.keyring(s.remote), Remote: s.app.listRemote, Serve: w.serve, Stopping: w.stopping, Drain: drainLimit,
 		Trainers: s.trainers(), Leases: activities.TemporalAuthority{Client: s.temporal},
@@ -260,6 +263,7 @@ func (w *workers) stop(ctx context.Context) {
 	}
 	wg.Wait()
 	w.sandbox.close()
+	w.checkers.Close()
 	w.activities.Close()
 	w.closeWallets(ctx)
 	if err := w.answers.Close(ctx); err != nil {

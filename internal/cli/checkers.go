@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stillhouse-data/stillhouse/activities"
+	"github.com/stillhouse-data/stillhouse/datasets/verify"
+	"github.com/stillhouse-data/stillhouse/internal/checkers"
+	"github.com/stillhouse-data/stillhouse/internal/recipe"
+)
+
+// allowedCommands says which commands of recipes this process runs: those that
+// it has shown, or all where its user said so. A recipe has no say in it.
+type allowedCommands struct {
+	all bool
+
+	mu    sync.Mutex
+	shown map[string]bool
+}
+
+func (a *app) addCommandsFlag(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&a.commands.all, "allow-commands", false, "run the commands that recipes name as verifiers, as this user")
+}
+
+func commandKey(c *verify.Command) string { return strings.Join(c.Argv, "\x00") }
+
+// showCommands shows the commands that a recipe runs on this machine, which are
+// then allowed. Elsewhere they are the workers' business.
+func (a *app) showCommands(r *recipe.Recipe) error {
+	if a.remoteTemporal() {
+		return nil
+	}
+	list, err := activities.CommandsOf(r)
+	if err != nil {
+		return err
+	}
+	a.commands.mu.Lock()
+	defer a.commands.mu.Unlock()
+	for _, c := range list {
+		if a.commands.shown == nil {
+			a.commands.shown = map[string]bool{}
+		}
+		if !a.commands.shown[commandKey(c)] {
+			a.say("this recipe judges answers by a program that runs on this machine, as this user: %s", quotedWords(c.Argv))
+		}
+		a.commands.shown[commandKey(c)] = true
+	}
+	return nil
+}
+
+// quotedWords is a command as it can be read: words that are not plain stand in
+// quotes.
+func quotedWords(words []string) string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		if out[i] = printable(w); w == "" || out[i] != w || strings.ContainsAny(w, " \t\"'\\") {
+			out[i] = strconv.Quote(w)
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// checkerPool runs them. It implements [activities.Checkers].
+type checkerPool struct {
+	*checkers.Pool
+	app *app
+}
+
+// Allowed implements [activities.Checkers].
+func (p *checkerPool) Allowed(c *verify.Command) error {
+	allowed := &p.app.commands
+	allowed.mu.Lock()
+	ok := allowed.all || allowed.shown[commandKey(c)]
+	allowed.mu.Unlock()
+	if !ok {
+		return fmt.Errorf("this process runs no commands of recipes; start it with --allow-commands, or build without --temporal and without stillhouse serve, which shows the command and runs it")
+	}
+	return checkers.Find(c)
+}
+
+// Check implements [verify.Checkers].
+func (p *checkerPool) Check(ctx context.Context, c *verify.Command, line []byte) ([]byte, error) {
+	if err := p.Allowed(c); err != nil {
+		return nil, err
+	}
+	return p.Pool.Check(ctx, c, line)
+}
