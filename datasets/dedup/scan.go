@@ -173,7 +173,7 @@ func (s *scanner) anything(chunk string, emit func(*token)) {
 	s.runes, s.kinds = s.runes[:0], s.kinds[:0]
 	table := basic()
 	for _, r := range chunk {
-		k := wide
+		var k kind
 		if r < 1<<16 {
 			k = table[r]
 		} else {
