@@ -230,6 +230,8 @@ func (m *meeting) meetsOther(gold, answer *Value, depth int) Judgement {
 			return judgeKinds
 		}
 		return m.inOrder(gold.items, answer.items, depth)
+	case g == kindList && a == kindTuple && !(answer.open == "(" && answer.close == ")" || answer.open == "langle"):
+		return judgeKinds // 1, 2 and (1, 2]
 	case g == kindList && a == kindTuple && gold.ordered:
 		return m.inOrder(gold.items, answer.items, depth)
 	case g == kindList && a == kindTuple:
@@ -247,9 +249,9 @@ func (m *meeting) meetsOther(gold, answer *Value, depth int) Judgement {
 		return m.meetsSets(gold, answer)
 	case g == kindUnion && relations(gold) && a == kindRelation, g == kindRelation && a == kindUnion:
 		return m.meetsSets(gold, answer)
-	case g == kindRatio && a == kindNumber && len(gold.items) == 2:
+	case g == kindRatio && a == kindNumber && plainRatio(gold) && len(gold.items) == 2:
 		return m.meets(quotient(gold), answer, depth+1)
-	case a == kindRatio && g == kindNumber && len(answer.items) == 2:
+	case a == kindRatio && g == kindNumber && plainRatio(answer) && len(answer.items) == 2:
 		return m.meets(gold, quotient(answer), depth+1)
 	case g == kindNumber && (a == kindList || a == kindSet):
 		if !answer.offered && a == kindList {
@@ -292,13 +294,13 @@ func plainUnion(v *Value) bool {
 	return true
 }
 
-// quotient is a ratio as a number.
+// plainRatio tells whether a ratio is of expressions without units.
+func plainRatio(v *Value) bool {
+	return !slices.ContainsFunc(v.items, func(item *Value) bool { return !item.bare() })
+}
+
+// quotient is a plain ratio as a number.
 func quotient(v *Value) *Value {
-	for _, item := range v.items {
-		if !item.bare() {
-			return v.items[0]
-		}
-	}
 	return &Value{kind: kindNumber, decimals: -1, expr: with(opDiv, v.items[0].expr, v.items[1].expr)}
 }
 

@@ -26,7 +26,7 @@ func (m *meeting) meetsMatrix(gold, answer *Value) Judgement {
 // part by part.
 func (m *meeting) meetsRatio(gold, answer *Value, depth int) Judgement {
 	j := m.inOrder(gold.items, answer.items, depth)
-	if j.Verdict == Pass || len(gold.items) != len(answer.items) {
+	if j.Verdict == Pass || len(gold.items) != len(answer.items) || !plainRatio(gold) || !plainRatio(answer) {
 		return j
 	}
 	for i := 1; i < len(gold.items); i++ {

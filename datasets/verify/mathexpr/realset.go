@@ -145,6 +145,9 @@ func (c *calculus) intervalOf(v *Value) (realSet, error) {
 	if err != nil {
 		return nil, err
 	}
+	if n, err := c.compareBounds(lo, hi); err != nil || n >= 0 {
+		return nil, errNoSign // (2, 1) is a pair, not an interval without numbers
+	}
 	lo.open = v.open == "(" || lo.infinite != 0
 	hi.open = v.close == ")" || hi.infinite != 0
 	return c.unite([]span{{lo, hi}})
