@@ -13,6 +13,7 @@ import (
 // seal of a build does on all of them.
 func Comparison(r *recipe.Recipe, tasks []PreviewTask) (*report.Report, error) {
 	a := report.New(reportedTeachers(r))
+	a.ShowTexts(r.Output.ReportText)
 	for i := range tasks {
 		if err := compareTask(a, tasks[i].Candidates, tasks[i].Judgements); err != nil {
 			return nil, err

@@ -103,6 +103,7 @@ func (s *seal) begin() {
 		s.result.Teachers[t.ID] = TeacherResult{}
 	}
 	s.report = report.New(reportedTeachers(s.rt.recipe))
+	s.report.ShowTexts(s.rt.recipe.Output.ReportText)
 	for _, st := range s.in.Streams {
 		if st.Stopped != nil {
 			if s.result.Stopped == nil {

@@ -128,7 +128,7 @@ func badRecipes() []badInput {
 		{name: "a limit without a unit", files: badly(asking, "model: m", "model: m\n    limits: {first_byte: 30}"), say: []string{"r.yaml:9:26:", "write it such as 90s"}},
 		{name: "no samples", files: badly(recorded, "teachers:", "ask: {samples: 0}\nteachers:"), say: []string{"r.yaml:5:16: ask.samples: 0 is less than 1"}},
 		{name: "a domain without a teacher", files: badly(recorded, "    api: recorded", "    serves: [{domain: code}]\n    api: recorded"), say: []string{"r.yaml:", `no teacher serves domain "default"`, "add it to a teacher's serves"}},
-		{name: "a route to nobody", files: badly(recorded, "teachers:", "ask: {route: {rules: [{teachers: [gpt]}]}}\nteachers:"), say: []string{"r.yaml:5:22: ask.route.rules: not in this version", "give the teachers serves"}},
+		{name: "a route to nobody", files: badly(recorded, "teachers:", "ask: {route: {rules: [{teachers: [gpt]}]}}\nteachers:"), say: []string{`ask.route.rules[0].teachers[0]: no teacher has the id "gpt"`, "known here: r"}},
 		{name: "an unknown verifier", files: badly(recorded, "teachers:", "check: [{verifier: maths}]\nteachers:"), say: []string{`r.yaml:5:20: check[0].verifier: "maths" is none of`, `did you mean "math"?`}},
 		{name: "a verifier's pattern that is none", files: badly(recorded, "teachers:", "check: [{verifier: regex, pattern: '('}]\nteachers:"), say: []string{"r.yaml:5:", "check[0]"}},
 		{name: "a verifier's option that is none", files: badly(recorded, "teachers:", "check: [{verifier: exact, casing: lower}]\nteachers:"), say: []string{"r.yaml:5:", "check[0]", "casing"}},

@@ -50,7 +50,34 @@ publishes them; instruction, judge, output_1 and output_2 are optional.`,
 type refReport struct {
 	Ref    string         `json:"ref"`
 	Report *report.Report `json:"report"`
+
+	manifest *catalog.Manifest
 }
+
+// writeReportOf writes a comparison to a file. The page of a version is the one
+// that was published with it, which shows prompts and answers too.
+func (a *app) writeReportOf(ctx context.Context, file string, r *refReport, published bool) error {
+	if published && r.manifest != nil && filepath.Ext(file) == ".html" {
+		i := slices.IndexFunc(r.manifest.Reports, func(key string) bool { return strings.HasSuffix(key, "/report.html") })
+		if i >= 0 {
+			c, err := a.readCatalog(ctx)
+			if err != nil {
+				return err
+			}
+			page, _, err := objstore.ReadAll(ctx, c.Bucket(), r.manifest.Reports[i], maxPage)
+			if err == nil {
+				return writeWhole(file, page)
+			}
+			if !errors.Is(err, objstore.ErrNotFound) {
+				return err
+			}
+		}
+	}
+	return writeReport(file, r.Report)
+}
+
+// maxPage bounds a published page, in bytes.
+const maxPage = 256 << 20
 
 func (a *app) report(ctx context.Context, refs []string, file, judgements string) error {
 	if len(refs) == 0 && judgements == "" {
@@ -71,7 +98,7 @@ func (a *app) report(ctx context.Context, refs []string, file, judgements string
 	}
 	if judgements != "" {
 		if len(all) == 0 {
-			all = []refReport{{filepath.Base(judgements), report.New(nil).Report()}}
+			all = []refReport{{Ref: filepath.Base(judgements), Report: report.New(nil).Report()}}
 		}
 		if err := judged(all[0].Report, judgements); err != nil {
 			return err
@@ -79,7 +106,7 @@ func (a *app) report(ctx context.Context, refs []string, file, judgements string
 	}
 	switch {
 	case file != "":
-		if err := writeReport(file, all[0].Report); err != nil {
+		if err := a.writeReportOf(ctx, file, &all[0], judgements == ""); err != nil {
 			return err
 		}
 		a.say("wrote the comparison of %s to %s", all[0].Ref, file)
@@ -119,7 +146,7 @@ func (a *app) reports(ctx context.Context, refs []string) ([]refReport, error) {
 		if err != nil {
 			return nil, fmt.Errorf("report of %s: %w", v.Ref(), err)
 		}
-		all = append(all, refReport{v.Ref(), r})
+		all = append(all, refReport{Ref: v.Ref(), Report: r, manifest: m})
 	}
 	return all, nil
 }
@@ -200,12 +227,17 @@ func writeReport(path string, r *report.Report) error {
 	if err := write(&b); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
+	return writeWhole(path, b.Bytes())
+}
+
+// writeWhole writes a file in one step: it is there whole or not at all.
+func writeWhole(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	defer os.Remove(f.Name())
-	_, err = f.Write(b.Bytes())
+	_, err = f.Write(data)
 	if err := errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}

@@ -141,6 +141,7 @@ func (d *decoder) decodeFilterOptions(e entry, step *FilterStep, path string) {
 	declared, known := filterOptions[step.Name]
 	if step.Name == "expr" && value != nil && isText(value) {
 		d.decode(e.value, reflect.ValueOf(&step.Expr).Elem(), path, nil)
+		step.Options = map[string]any{"keep": step.Expr.String()}
 		return
 	}
 	if value == nil || value.Type() == ast.NullType || !known {
@@ -155,6 +156,10 @@ func (d *decoder) decodeFilterOptions(e entry, step *FilterStep, path string) {
 	}
 	if x, ok := options.Interface().(ExprStep); ok {
 		step.Expr, step.Reason = x.Keep, x.Reason
+		step.Options = map[string]any{"keep": step.Expr.String()}
+		if x.Reason != "" {
+			step.Options["reason"] = x.Reason
+		}
 		return
 	}
 	if len(d.errs) == before {

@@ -85,7 +85,6 @@ func Parse(name string, data []byte) (*Recipe, error) {
 	c := checker{r: r, errs: d.errs}
 	if len(c.errs) == 0 {
 		// What is out of shape would only raise echoes here.
-		c.refuseNotYet()
 		r.fillDefaults()
 		c.run()
 	}

@@ -343,7 +343,7 @@ func TestFiltersOfExpressions(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := r.Filter
-	if f[0].Expr.String() != "len(content) > 10" || f[0].Options != nil || f[0].Expr.Uses(VerdictWords...) {
+	if f[0].Expr.String() != "len(content) > 10" || f[0].Options["keep"] != "len(content) > 10" || f[0].Expr.Uses(VerdictWords...) {
 		t.Errorf("a bare expression: %+v", f[0])
 	}
 	if f[1].Expr.String() != `verdict == "pass"` || f[1].Reason != "wrong" || f[1].When.String() != "sample == 0" || !f[1].Expr.Uses(VerdictWords...) {

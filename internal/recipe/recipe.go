@@ -329,8 +329,8 @@ type Output struct {
 	Splits map[string]float64 `yaml:"splits" min:"0" max:"1"`
 	// Seed of the splits.
 	Seed int64 `yaml:"seed" default:"0"`
-	// How much of the texts a report shows.
-	ReportText string `yaml:"report_text" enum:"none,sample,all"`
+	// How much of the prompts and answers the report's page shows: none, a sample of 200 prompts, or all, up to 2,000.
+	ReportText string `yaml:"report_text" enum:"none,sample,all" default:"sample"`
 }
 
 // A Student is the model that will be trained.

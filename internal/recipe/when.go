@@ -28,6 +28,8 @@ type Env struct {
 	CompletionTokens int            `expr:"completion_tokens"`
 	Verdict          string         `expr:"verdict"` // "" where no verifier applied
 	Sample           int            `expr:"sample"`  // from 0
+	Prompt           string         `expr:"prompt"`  // the last user message
+	ToolCalls        int            `expr:"tool_calls"`
 	ReasoningTokens  int            `expr:"reasoning_tokens"`
 	Flags            []string       `expr:"flags"`
 	ArgsValid        any            `expr:"args_valid"` // true or false; nil where there are no tool calls
@@ -42,7 +44,7 @@ var VerdictWords = []string{"verdict", "score", "extracted"}
 var whenWords = []string{
 	"domain", "effort", "gold", "group", "meta", "teacher", "model", "content",
 	"reasoning", "finish", "completion_tokens", "verdict", "sample",
-	"reasoning_tokens", "flags", "args_valid", "score", "extracted",
+	"reasoning_tokens", "flags", "args_valid", "score", "extracted", "prompt", "tool_calls",
 }
 
 // whenFunctions are the functions that a condition may call. None of them
