@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stillhouse-data/stillhouse/datasets"
+	"github.com/stillhouse-data/stillhouse/internal/chat"
 	"github.com/stillhouse-data/stillhouse/internal/objstore"
 	"github.com/stillhouse-data/stillhouse/internal/wire"
 )
@@ -146,7 +147,7 @@ func TestMaskedTextIsInNoTable(t *testing.T) {
 }
 
 func TestFiltersOfARecipe(t *testing.T) {
-	task := datasets.Task{TaskID: "1", Domain: "chat", Effort: "default", Meta: `{"level":"high"}`}
+	task := datasets.Task{TaskID: "1", Domain: "chat", Effort: "default", Meta: `{"level":"high"}`, Prompt: chat.Prompt{Messages: []chat.Message{{Role: chat.RoleUser, Content: chat.Text("Write a poem.")}}}}
 	const head = "name: j\nprompts: [{path: p.jsonl, fields: {meta: [level]}}]\nteachers: [{id: t1, model: m, base_url: \"http://localhost/v1\"}, {id: t2, model: m, base_url: \"http://localhost/v1\"}]\n"
 	for _, tc := range []struct {
 		filter, answer, want string
@@ -157,6 +158,7 @@ func TestFiltersOfARecipe(t *testing.T) {
 		{"[{expr: {keep: 'len(content) > 3', reason: short}}]", "abc", "expr:short"},
 		{"[{expr: 'len(content) > 3'}]", "abcd", ""},
 		{"[{expr: 'meta.level > 3'}]", "abcd", "condition:expr"},
+		{"[{expr: 'not (prompt contains \"poem\") and tool_calls == 0'}]", "abcd", "expr"},
 		{"[{expr: 'verdict != \"pass\"'}]", "abcd", ""},
 		{"[refusal, identity, {length: {max_tokens: 3}}]", "I'm sorry, but I can't help: I am ChatGPT.", "refusal identity length:long"},
 	} {

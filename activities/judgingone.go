@@ -263,6 +263,9 @@ func envOf(task *datasets.Task, c *datasets.Candidate) *recipe.Env {
 	env := taskEnv(task)
 	env.Teacher, env.Model, env.Content, env.Sample = c.Teacher, c.ModelAsked, c.Content(), int(c.SampleIndex)
 	env.Flags = c.Flags
+	if m := c.Answer(); m != nil {
+		env.ToolCalls = len(m.ToolCalls)
+	}
 	if m := c.Answer(); m != nil && m.ReasoningContent != nil {
 		env.Reasoning = *m.ReasoningContent
 	}

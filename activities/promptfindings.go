@@ -161,7 +161,7 @@ func appliesTo(r *recipe.Recipe, task *datasets.Task) (stepMarks, error) {
 
 // taskEnv is what a condition sees of a task.
 func taskEnv(task *datasets.Task) *recipe.Env {
-	env := &recipe.Env{Domain: task.Domain, Effort: task.Effort, Group: task.Group, Meta: map[string]any{}}
+	env := &recipe.Env{Domain: task.Domain, Effort: task.Effort, Group: task.Group, Prompt: task.Prompt.LastUser(), Meta: map[string]any{}}
 	if task.Gold != nil {
 		env.Gold = *task.Gold
 	}
