@@ -38,7 +38,7 @@ func TestLeastRecipeHasDefaults(t *testing.T) {
 		}},
 		Ask:    Ask{Route: Route{Kind: "domain"}, Samples: Samples{Min: 1, Max: 1}},
 		Filter: []FilterStep{{Name: "finish"}},
-		Output: Output{Splits: map[string]float64{"train": 1}},
+		Output: Output{Splits: map[string]float64{"train": 1}, ReportText: "sample"},
 		File:   "testdata/least.yaml",
 		Dir:    "testdata",
 	}
