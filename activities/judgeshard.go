@@ -26,7 +26,7 @@ type judgeRound struct {
 }
 
 // mostRounds bounds the rounds of a recipe: each is an activity a shard.
-const mostRounds = 16
+const mostRounds = wire.MostRounds
 
 // judgeRounds are the rounds of a recipe, in order.
 func (rt *runtime) judgeRounds() []judgeRound {
@@ -48,7 +48,7 @@ func (rt *runtime) judgeRounds() []judgeRound {
 func (rt *runtime) judgePlans() []wire.JudgePlan {
 	var out []wire.JudgePlan
 	for _, r := range rt.judgeRounds() {
-		out = append(out, wire.JudgePlan{Teacher: r.teacher, Queue: wire.TeacherQueue(r.teacher, rt.teachers[r.teacher].endpoint)})
+		out = append(out, wire.JudgePlan{Queue: wire.TeacherQueue(r.teacher, rt.teachers[r.teacher].endpoint)})
 	}
 	return out
 }

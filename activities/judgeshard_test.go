@@ -16,16 +16,16 @@ func (r *run) judge() *run {
 	r.w.t.Helper()
 	for shard := range r.plan.Shards {
 		for round, j := range r.plan.Judges {
-			s := r.reports[j.Teacher]
+			s := r.reports[j.Teacher()]
 			if s == nil {
-				s = &wire.StreamSummary{Teacher: j.Teacher}
-				r.reports[j.Teacher] = s
+				s = &wire.StreamSummary{Teacher: j.Teacher()}
+				r.reports[j.Teacher()] = s
 			}
 			if s.Stopped != nil {
 				continue
 			}
 			out := must[wire.JudgeOutput](r.w, wire.ActivityJudge, wire.JudgeInput{
-				BuildRef: r.ref, PlanKey: r.plan.Key, Shard: shard, Round: round, Teacher: j.Teacher, Started: r.started,
+				BuildRef: r.ref, PlanKey: r.plan.Key, Shard: shard, Round: round, Teacher: j.Teacher(), Started: r.started,
 			})
 			s.New += out.Counts.New
 			s.Reused += out.Counts.Reused

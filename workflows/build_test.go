@@ -307,6 +307,10 @@ func TestPayloadsStaySmall(t *testing.T) {
 		carry.Streams[i].Stopped = classOnly(failed)
 		seal.Streams = append(seal.Streams, wire.StreamSummary{Teacher: id, New: 1e8, Reused: 1e8, Spent: 1e12, Unp: 1e8, Stopped: classOnly(failed)})
 	}
+	for i := range wire.MostRounds {
+		plan.Judges = append(plan.Judges, wire.JudgePlan{Queue: plan.Teachers[i].Queue})
+		carry.Judges = append(carry.Judges, wire.JudgeReport{Teacher: plan.Teachers[i].ID, Counts: withoutTokens(counts), Stopped: classOnly(failed)})
+	}
 	carry.Plan = plan
 	carry.Plan.Teachers = nil
 	for _, t := range plan.Teachers {

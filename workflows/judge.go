@@ -58,11 +58,11 @@ func (b *build) pauseJudging(paused bool) {
 // fallbacks were asked before.
 func (b *build) judge(ctx workflow.Context, shard, fallbacks int) error {
 	for round, j := range b.plan.Judges {
-		if err := b.askRound(ctx, j.Teacher, j.Queue, wire.ActivityJudge, wire.JudgeInput{
-			BuildRef: b.in.BuildRef, PlanKey: b.plan.Key, Shard: shard, Round: round, Teacher: j.Teacher, Started: b.started,
+		if err := b.askRound(ctx, j.Teacher(), j.Queue, wire.ActivityJudge, wire.JudgeInput{
+			BuildRef: b.in.BuildRef, PlanKey: b.plan.Key, Shard: shard, Round: round, Teacher: j.Teacher(), Started: b.started,
 			StatsKey: b.stats, Fallbacks: fallbacks,
 		}); err != nil {
-			return fmt.Errorf("ask judge %s about shard %d: %w", j.Teacher, shard, err)
+			return fmt.Errorf("ask judge %s about shard %d: %w", j.Teacher(), shard, err)
 		}
 	}
 	return nil
@@ -135,9 +135,15 @@ func onceMore(before, c wire.AskCounts) wire.AskCounts {
 func (b *build) carriedJudges() []wire.JudgeReport {
 	out := slices.Clone(b.judges.reports)
 	for i := range out {
-		out[i].Stopped = classOnly(out[i].Stopped)
+		out[i].Stopped, out[i].Counts = classOnly(out[i].Stopped), withoutTokens(out[i].Counts)
 	}
 	return out
+}
+
+// withoutTokens leaves out what only rates are made of.
+func withoutTokens(c wire.AskCounts) wire.AskCounts {
+	c.PromptTokens, c.CachedTokens, c.CompletionTokens = 0, 0, 0
+	return c
 }
 
 // summaries are what the seal is told of streams and judges. A teacher that

@@ -28,7 +28,7 @@ func judgesOf(w *world, ids ...string) *bench {
 		return &wire.JudgeOutput{Counts: wire.AskCounts{Asks: 100, New: 90, Reused: 10, CostMicros: 7}}, nil
 	}}
 	for _, id := range ids {
-		w.plan.Judges = append(w.plan.Judges, wire.JudgePlan{Teacher: id, Queue: "teacher." + id + ".01234567"})
+		w.plan.Judges = append(w.plan.Judges, wire.JudgePlan{Queue: "teacher." + id + ".01234567"})
 	}
 	return b
 }

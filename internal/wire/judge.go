@@ -9,12 +9,18 @@ const ActivityJudge = "JudgeShard"
 // judges, so that workers find the queues that they have to serve.
 const MemoQueues = "queues"
 
+// MostRounds is how often the judges of a recipe take turns at most: what a build
+// hands to its continuation holds all of them and stays one small payload.
+const MostRounds = 6
+
 // A JudgePlan is one round of judging: every shard goes through all rounds, in
 // order, before it is refined.
 type JudgePlan struct {
-	Teacher string `json:"teacher"`
-	Queue   string `json:"queue"`
+	Queue string `json:"q"` // of the teacher that judges
 }
+
+// Teacher is the id of who judges.
+func (j JudgePlan) Teacher() string { return QueueTeacher(j.Queue) }
 
 // JudgeInput asks one round about one shard.
 type JudgeInput struct {
@@ -36,9 +42,10 @@ type JudgeOutput struct {
 	Stopped *TeacherFailed `json:"stopped,omitempty"`
 }
 
-// A JudgeReport is what a build knows of one judge, over all of its rounds.
+// A JudgeReport is what a build knows of one judge, over all of its rounds. Its
+// keys are short because a build hands the reports of all to its continuation.
 type JudgeReport struct {
-	Teacher string         `json:"teacher"`
-	Counts  AskCounts      `json:"counts"`
-	Stopped *TeacherFailed `json:"stopped,omitempty"`
+	Teacher string         `json:"i"`
+	Counts  AskCounts      `json:"c"`
+	Stopped *TeacherFailed `json:"s,omitempty"`
 }
