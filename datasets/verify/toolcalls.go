@@ -279,7 +279,7 @@ func (v *toolVerifier) expected(in Input) (want []call, why string) {
 	if v.expect != expectGiven {
 		return nil, ""
 	}
-	text := ""
+	var text string
 	switch {
 	case in.Tests != nil && strings.TrimSpace(*in.Tests) != "":
 		text = *in.Tests
