@@ -13,16 +13,17 @@ import (
 )
 
 func TestNew(t *testing.T) {
-	if got := Names(); !slices.Equal(got, []string{"choice", "exact", "json_schema", "math", "regex"}) {
+	if got := Names(); !slices.Equal(got, []string{"choice", "code", "command", "contains", "exact", "format", "json_schema", "math", "regex", "tool_calls"}) {
 		t.Errorf("Names() = %v", got)
 	}
+	needed := map[string]map[string]any{"code": {"language": "python"}, "command": {"command": []any{"true"}, "version": "1"}}
 	for _, name := range Names() {
-		v := mustNew(t, name, nil)
+		v := mustNew(t, name, needed[name])
 		if v.Name() != name || v.Version() == "" {
 			t.Errorf("%s calls itself %q, version %q", name, v.Name(), v.Version())
 		}
 		got := v.Verify(context.Background(), Input{Content: "x"})
-		if got.Verdict != datasets.Unknown {
+		if got.Verdict != datasets.Unknown && name != "format" { // which looks at the answer alone
 			t.Errorf("%s of a task without gold or tests: %s, want unknown", name, got.Verdict)
 		}
 	}
@@ -32,7 +33,7 @@ func TestNew(t *testing.T) {
 		want    string
 	}{
 		{"maths", nil, `did you mean "math"?`},
-		{"nothing", nil, "known: choice, exact"},
+		{"nothing", nil, "known: choice, code"},
 		{"math", map[string]any{"tolerence": 1}, `did you mean "tolerance"?`},
 		{"math", map[string]any{"tolerance": -1}, "want at least 0"},
 		{"exact", map[string]any{"trim": "yes"}, "option trim: want true or false"},
