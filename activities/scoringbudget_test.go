@@ -141,7 +141,7 @@ func TestAJudgementThatIsReadAgain(t *testing.T) {
 	}
 	rec := &answers.Record{
 		Ask: answers.Identify(identityOf(judge.calls.teacher, r)), Teacher: "t", Model: "m", Format: teachers.FormatOpenAIJSON, Status: 200,
-		Raw:     []byte(`{"model":"m","choices":[{"message":{"content":"{\"key\": \"`+judgedKey(string(r.Body))+`\", \"score\": 3}"},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":2}}`),
+		Raw:     []byte(`{"model":"m","choices":[{"message":{"content":"{\"key\": \"` + judgedKey(string(r.Body)) + `\", \"score\": 3}"},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":2}}`),
 		Started: time.Now(), Latency: time.Second, Attempts: 1, ErrorClass: teachers.ClassMalformed, ErrorText: "an older parser",
 	}
 	if err := w.a.Answers.Append(context.Background(), rec); err != nil {
