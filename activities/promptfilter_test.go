@@ -297,7 +297,7 @@ func TestClustersShareASplit(t *testing.T) {
 			rows = append(rows, r)
 		}
 		action := rapid.SampledFrom([]string{"drop", "flag"}).Draw(rt, "action")
-		c := filterCase{filter: fmt.Sprintf("[{duplicate: {action: %s}}, {near_duplicate: {jaccard: 0.6, action: %s}}]", action, action), rows: rows, splits: "{train: 0.5, test: 0.5}"}
+		c := filterCase{filter: fmt.Sprintf("[{duplicate: {action: %s}}, {near_duplicate: {jaccard: 0.6, bands: 6, rows: 3, action: %s}}]", action, action), rows: rows, splits: "{train: 0.5, test: 0.5}"}
 		_, tasks := c.plan(t)
 		splits := map[string]string{}
 		same := func(kind, name, split string) {
