@@ -26,7 +26,7 @@ func (w *world) reparse(ref string, dry bool) (*ReparseResult, error) {
 		w.t.Fatal(err)
 	}
 	defer reader.Close()
-	p := Reparser{Bucket: w.bucket, Catalog: catalog.Open(w.bucket), Answers: reader, TempDir: w.a.TempDir, Log: slog.New(slog.DiscardHandler), DryRun: dry}
+	p := Reparser{Sandbox: w.a.Sandbox, Bucket: w.bucket, Catalog: catalog.Open(w.bucket), Answers: reader, TempDir: w.a.TempDir, Log: slog.New(slog.DiscardHandler), DryRun: dry}
 	return p.Run(context.Background(), ref)
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stillhouse-data/stillhouse/datasets/verify"
 )
@@ -82,5 +83,45 @@ func TestOtherRecipesNeedNoSandbox(t *testing.T) {
 	plan, err := w.a.plan(t.Context(), w.submit(strings.Replace(codeRecipe, "code, language: python, timeout: 3s", "regex", 1)), nil, func(string) {})
 	if err != nil || plan.Sandbox {
 		t.Errorf("plan %+v, %v", plan, err)
+	}
+}
+
+// TestAnswersAreRunWithTheRecipesLimits: the runner gets what the recipe and the
+// row say, and its outcomes become verdicts.
+func TestAnswersAreRunWithTheRecipesLimits(t *testing.T) {
+	w := newWorld(t)
+	box := &fakeSandbox{}
+	w.a.Sandbox = box
+	w.file("p.jsonl", `{"q": "one", "t": "assert f()"}`+"\n"+`{"q": "two", "t": "assert g()"}`+"\n")
+	w.file("a.jsonl", `{"q": "one", "a": "right"}`+"\n"+`{"q": "two", "a": "not so"}`+"\n")
+	_, r := w.build(codeRecipe)
+	if r.Candidates != 2 || r.Accepted != 1 || r.Rejected["verdict:fail"] != 1 {
+		t.Errorf("%+v", r)
+	}
+	if len(box.ran) < 2 {
+		t.Fatalf("ran %+v", box.ran)
+	}
+	for _, p := range box.ran {
+		if p.Limits.Timeout != 3*time.Second || p.Language != "python" || !strings.HasPrefix(p.Tests.Code, "assert ") {
+			t.Errorf("ran %+v", p)
+		}
+	}
+}
+
+// TestARefiningWorkerThatLostItsSandbox gives no verdict: another worker does.
+func TestARefiningWorkerThatLostItsSandbox(t *testing.T) {
+	w := newWorld(t)
+	box := &fakeSandbox{}
+	w.a.Sandbox = box
+	w.file("p.jsonl", `{"q": "one", "t": "assert f()"}`+"\n")
+	w.file("a.jsonl", `{"q": "one", "a": "right"}`+"\n")
+	b := w.start(codeRecipe).ask()
+	box.err = errors.New("bwrap is gone")
+	if _, err := w.a.refineShard(t.Context(), b.refineInput(0)); err == nil || !strings.Contains(err.Error(), "bwrap is gone") {
+		t.Errorf("error %v", err)
+	}
+	box.err = nil
+	if counts, err := w.a.refineShard(t.Context(), b.refineInput(0)); err != nil || counts.Accepted != 1 {
+		t.Errorf("%+v, %v", counts, err)
 	}
 }
