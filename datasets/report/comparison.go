@@ -54,7 +54,7 @@ type Standing struct {
 	// Rate is by intention to treat; Judged is conditional on a verdict.
 	Rate   *Estimate  `json:"rate,omitempty" jsonschema:"description=mean over tasks of pass/samples: failed asks and unknown verdicts count as not passed"`
 	Judged *Estimate  `json:"judged,omitempty" jsonschema:"description=pass/(pass+fail) by task: conditional on an answer that could be judged"`
-	Bounds []float64  `json:"bounds,omitempty" jsonschema:"description=pass/samples and (pass+unknown)/samples: where the rate is if every unknown verdict failed or passed"`
+	Bounds []float64  `json:"bounds,omitempty" jsonschema:"description=means over tasks of pass/samples and (pass+unknown)/samples: where the rate is if every unknown verdict failed or passed"`
 	PassAt []PassRate `json:"pass_at,omitempty" jsonschema:"description=chance that one of k samples passes; mean over the tasks that have so many"`
 
 	USDPerAccepted     *Estimate `json:"usd_per_accepted,omitempty" jsonschema:"description=all that its answers here cost over the accepted ones; absent where it is not priced or none is accepted"`
@@ -145,10 +145,12 @@ func (a *Aggregator) comparison(infos []TeacherInfo) *Comparison {
 	if judged == 0 {
 		return nil
 	}
-	c.Scopes = append(c.Scopes, newScope(cellName{}, all, order, infos))
+	// Tests that are drawn by chance must be fine enough for their family.
+	pairs := len(infos) * (len(infos) - 1) / 2
+	c.Scopes = append(c.Scopes, newScope(cellName{}, all, order, infos, pairs))
 	for _, name := range cells {
 		if cell := a.grid.cells[name]; cell.judged {
-			c.Scopes = append(c.Scopes, newScope(name, cell.rows, order, infos))
+			c.Scopes = append(c.Scopes, newScope(name, cell.rows, order, infos, judged*pairs))
 		}
 	}
 	adjust(c.Scopes[:1])
@@ -197,16 +199,17 @@ type scoped struct {
 	infos    []TeacherInfo
 	rows     [][]gridRow
 	tasks    int64
+	family   int          // tests that there may be in the family
 	everyone [][]*gridRow // by task: the rows of all, where all were asked
 }
 
-func newScope(name cellName, rows []gridRow, order []int, infos []TeacherInfo) Scope {
+func newScope(name cellName, rows []gridRow, order []int, infos []TeacherInfo, family int) Scope {
 	by := make([][]gridRow, len(infos))
 	for _, row := range rows {
 		i := order[row.teacher]
 		by[i] = append(by[i], row)
 	}
-	s := &scoped{}
+	s := &scoped{family: family}
 	for i, list := range by {
 		if len(list) > 0 {
 			slices.SortFunc(list, func(a, b gridRow) int { return cmp.Compare(a.task, b.task) })
@@ -284,6 +287,7 @@ func (s *scoped) standing(i int) Standing {
 	rows := s.rows[i]
 	st := Standing{Teacher: s.ids[i], Tasks: int64(len(rows))}
 	clusters, decided := make([]stats.Cluster, len(rows)), make([]stats.Cluster, 0, len(rows))
+	upper := make([]stats.Cluster, len(rows)) // every unknown passes
 	usd, tokens, seconds := make([]float64, len(rows)), make([]float64, len(rows)), make([]float64, len(rows))
 	accepted := make([]float64, len(rows))
 	priced, timed, most := s.infos[i].Priced, false, 0
@@ -297,6 +301,7 @@ func (s *scoped) standing(i int) Standing {
 		st.Refused += int64(r.refused)
 		st.Accepted += int64(r.accepted)
 		clusters[k] = stats.Cluster{Pass: int64(r.pass), Samples: int64(r.samples)}
+		upper[k] = stats.Cluster{Pass: int64(r.pass) + int64(r.unknown), Samples: int64(r.samples)}
 		if n := int64(r.pass) + int64(r.fail); n > 0 {
 			decided = append(decided, stats.Cluster{Pass: int64(r.pass), Samples: n})
 		}
@@ -308,7 +313,7 @@ func (s *scoped) standing(i int) Standing {
 	}
 	if st.Pass+st.Fail+st.Unknown > 0 {
 		st.Rate = rate(clusters)
-		st.Bounds = []float64{float64(st.Pass) / float64(st.Samples), float64(st.Pass+st.Unknown) / float64(st.Samples)}
+		st.Bounds = []float64{st.Rate.Value, stats.MacroRate(upper)}
 		st.PassAt = passAt(rows, most)
 	}
 	if len(decided) > 0 {
@@ -424,7 +429,7 @@ func (s *scoped) severalSamples(i, j int, v *Versus, samples []int64) {
 		one = append(one, stats.Cluster{Pass: int64(a.pass), Samples: int64(a.samples)})
 		two = append(two, stats.Cluster{Pass: int64(b.pass), Samples: int64(b.samples)})
 	})
-	p, exact := stats.SignFlip(diffs, len(s.ids)*(len(s.ids)-1)/2, compareSeed)
+	p, exact := stats.SignFlip(diffs, s.family, compareSeed)
 	v.Difference = estimate(stats.MacroDifference(one, two, compareSeed))
 	v.Test, v.P = TestSignFlipSampled, &p
 	if exact {
