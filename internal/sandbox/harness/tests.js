@@ -49,6 +49,8 @@ function ask(q) {
     if ('back' in got) {
       let out
       try {
+        // A name would be one of the list's own methods.
+        if (!Number.isInteger(got.back)) throw new TooMuch('no function of the tests')
         const args = got.a.map(x => decode(x, special))
         out = { v: encode(link.functions[got.back](...args), given) }
       } catch (e) {
@@ -132,6 +134,11 @@ function update(old, after) {
   }
 }
 
+// Names that tests have from what runs them; as the answer's they would prove
+// what it likes.
+const FRAMEWORK = new Set(['test', 'it', 'describe', 'suite', 'specify', 'context', 'expect', 'should', 'chai', 'jest', 'vi', 'sinon',
+  'before', 'after', 'beforeEach', 'afterEach', 'beforeAll', 'afterAll', '_', 'lodash'])
+
 function entryOf() {
   if (job.entry) return job.entry
   const found = [...job.prompt.matchAll(/^(?:export )?(?:async )?(?:function\*?|const|let|var)\s+([\w$]+)/gm)]
@@ -145,7 +152,8 @@ function run() {
   const quiet = new Proxy({ assert: wrap() }, { get: (t, n) => t[n] ?? (() => {}) })
   const entry = entryOf()
   let f
-  const scope = { require, console: quiet, process: undefined }
+  const scope = { require, console: quiet, process: undefined, assert }
+  if (entry === 'assert') delete scope.assert
   const known = new Set([...Object.keys(scope)])
   // A name that neither the tests nor JavaScript knows is the answer's.
   const world = new Proxy(scope, {
@@ -153,6 +161,7 @@ function run() {
     get: (t, n) => {
       if (typeof n === 'symbol') return undefined
       if (known.has(n)) return t[n]
+      if (FRAMEWORK.has(n) && n !== entry) throw new Broken('the tests use ' + n + ' of a test framework, which is not here')
       return stand({ t: 'name', v: n === 'candidate' ? entry : n })
     },
     set: (t, n, v) => { known.add(n); t[n] = v; return true },
@@ -167,8 +176,13 @@ function run() {
   const first = hear()
   if (first === null || typeof first !== 'object' || 'broken' in first) return ['fail', 'the answer does not compile: ' + String(first?.broken).slice(0, 200)]
   if ('error' in first) return ['fail', ('the answer raised ' + String(first.error) + ' while it was loaded: ' + String(first.text)).slice(0, 300)]
+  // What runs later would not be waited for, so that it cannot be passed.
+  let later = false
+  const hook = require('node:async_hooks').createHook({ init() { later = true } }).enable()
   const { check } = f(world)
   if (check) check(stand({ t: 'name', v: entry }))
+  hook.disable()
+  if (later) throw new Broken('the tests go on after their end, by promises or timers: nothing waits for them')
   if (link.calls === 0) throw new Broken('the tests asked the answer nothing')
   return ['pass', 'all tests passed']
 }

@@ -202,8 +202,25 @@ def prepare(job, link, ns):
     bound |= {(a.asname or a.name).split(".")[0] for n in nodes(tree) if isinstance(n, (_ast.Import, _ast.ImportFrom)) for a in n.names}
     for n in nodes(tree):
         if isinstance(n, _ast.Name) and n.id not in bound and n.id not in ns and not hasattr(builtins, n.id):
-            ns[n.id] = Stand(link, {"t": "name", "v": n.id}, n.id)
+            ns[n.id] = module(n.id) if n.id in MODULES and n.id != entry else Stand(link, {"t": "name", "v": n.id}, n.id)
     return entry, compile(tree, "tests.py", "exec", dont_inherit=True)
+
+# Modules that tests use without importing them. As the answer's they would
+# prove what it likes.
+ALIASES = {"np": "numpy", "pd": "pandas", "plt": "matplotlib.pyplot", "nx": "networkx"}
+MODULES = set(ALIASES) | {"numpy", "pandas", "pytest", "scipy", "sympy", "torch", "sklearn", "networkx"} | set(getattr(sys, "stdlib_module_names", ("math", "re", "cmath", "collections", "itertools", "functools", "statistics")))
+
+def module(name):
+    import importlib
+    try:
+        return importlib.import_module(ALIASES.get(name, name))
+    except Exception as e:
+        raise Broken("the tests use %s, which they do not import and which is not here: %s" % (name, e)) from e
+
+def awaited(got, name):
+    """Complains of a test that has only begun when it returns."""
+    if not isinstance(got, Stand) and any(hasattr(type(got), a) for a in ("__await__", "__anext__")):
+        raise Broken("the tests' %s is asynchronous: nothing waits for it" % name)
 
 def run(job, link):
     ns = {"__name__": "tests", "__builtins__": builtins}
@@ -221,11 +238,11 @@ def run(job, link):
     if callable(check) and not isinstance(check, Stand):
         if not entry:
             raise Broken("the tests define check, but nothing names the function to check: give entry_point")
-        check(ns[entry])
+        awaited(check(ns[entry]), "check")
     else:
         for name, f in list(ns.items()):
             if name.startswith("test") and callable(f) and not isinstance(f, (Stand, type)) and getattr(f, "__module__", "") == "tests":
-                f()
+                awaited(f(), name)
         suites(ns)
     if link.calls == 0:
         raise Broken("the tests asked the answer nothing")
