@@ -95,6 +95,11 @@ func (b *build) complete() bool {
 			return false
 		}
 	}
+	for i := range b.judges.reports {
+		if f := b.judges.reports[i].Stopped; f != nil && f.Class == wire.StoppedBudget {
+			return false
+		}
+	}
 	return b.in.Preview == 0
 }
 
@@ -130,7 +135,13 @@ func (b *build) setBudget(ctx workflow.Context, r wire.BudgetRequest) error {
 	if err := workflow.ExecuteActivity(pipelineOptions(ctx), wire.ActivityBudget, ref).Get(ctx, nil); err != nil {
 		return err
 	}
+	unlimited := b.in.BudgetMicros == 0
 	b.in.BudgetMicros, b.plan.Budget = r.Micros, true
+	if unlimited && !b.paused {
+		// Rounds that know of no limit are begun again under it, as a stream's
+		// batches are.
+		b.interruptJudging()
+	}
 	return b.control(ctx, "", wire.Control{Paused: b.paused, BudgetMicros: r.Micros})
 }
 

@@ -134,11 +134,14 @@ func TestBudgetHandsItsBookOn(t *testing.T) {
 }
 
 // closes runs a build that has a budget and gives what its authority was told.
-func closes(t *testing.T, w *world) []budget.Close {
+func closes(t *testing.T, w *world, arrange ...func(*testsuite.TestWorkflowEnvironment)) []budget.Close {
 	t.Helper()
 	w.plan.Budget = true
 	var got []budget.Close
 	_, _, _ = runBuild(t, w, func(env *testsuite.TestWorkflowEnvironment) {
+		for _, more := range arrange {
+			more(env)
+		}
 		env.OnSignalExternalWorkflow(mock.Anything, wire.BudgetWorkflowID("d"), "", wire.SignalBudgetClose, mock.Anything).
 			Return(func(_, _, _, _ string, arg any) error {
 				got = append(got, arg.(budget.Close))
@@ -176,6 +179,25 @@ func TestBuildClosesItsBudget(t *testing.T) {
 	require.Len(t, got, 1)
 	require.False(t, got[0].Complete, "the next run goes on with the account")
 	require.NotNil(t, stopped.sealed, "what is there is published")
+
+	judged := newWorld(1, "a", "j")
+	judged.plan.Teachers[1].Batches = 0
+	b := judgesOf(judged, "j")
+	b.judge = func(context.Context, wire.JudgeInput) (*wire.JudgeOutput, error) {
+		return &wire.JudgeOutput{Stopped: &wire.TeacherFailed{Class: wire.StoppedBudget, Text: "the budget of $1.00 is spent"}}, nil
+	}
+	got = closes(t, judged, b.register)
+	require.Len(t, got, 1)
+	require.False(t, got[0].Complete, "a judge that the budget stopped is asked the rest from the same account")
+
+	goneOn := newWorld(1, "a")
+	_, _, arrange := goingOn(goneOn, false, "b")
+	got = closes(t, goneOn, arrange, func(env *testsuite.TestWorkflowEnvironment) {
+		env.OnActivity(wire.ActivityFallback, mock.Anything, mock.Anything).Return(
+			&wire.JudgeOutput{Stopped: &wire.TeacherFailed{Class: wire.StoppedBudget, Text: "the budget of $1.00 is spent"}}, nil)
+	})
+	require.Len(t, got, 1)
+	require.False(t, got[0].Complete, "and so is a fallback")
 
 	failed := newWorld(1, "a")
 	failed.ask = func(wire.AskInput) (*wire.AskOutput, error) {

@@ -404,7 +404,9 @@ func errorText(err error) string {
 }
 
 func (b *build) pause(ctx workflow.Context, paused bool, why string) error {
-	b.pauseJudging(paused && !b.paused)
+	if paused && !b.paused {
+		b.interruptJudging()
+	}
 	b.paused, b.why = paused, why
 	return b.control(ctx, "", wire.Control{Paused: paused})
 }

@@ -41,8 +41,10 @@ func (b *build) askFallback(ctx workflow.Context, shard, round int, teacher stri
 		if err := b.importFallback(ctx, f); err != nil {
 			return err
 		}
-		return b.askRound(ctx, f.Teacher, f.Queue, wire.ActivityFallback, wire.FallbackInput{
-			BuildRef: b.in.BuildRef, PlanKey: b.plan.Key, StatsKey: b.stats, Shard: shard, Round: round, Teacher: f.Teacher, Started: b.started,
+		return b.askRound(ctx, f.Teacher, f.Queue, wire.ActivityFallback, func() any {
+			return wire.FallbackInput{
+				BuildRef: b.in.BuildRef, PlanKey: b.plan.Key, StatsKey: b.stats, Shard: shard, Round: round, Teacher: f.Teacher, Started: b.started,
+			}
 		})
 	}
 	return fmt.Errorf("the plan does not name it as a fallback")

@@ -43,10 +43,10 @@ func (b *build) beginJudging(ctx workflow.Context) {
 	b.judges.rounds, b.judges.halt = workflow.WithCancel(ctx)
 }
 
-// pauseJudging interrupts the rounds in flight: what they have asked is kept,
-// and the rest is asked when the build goes on.
-func (b *build) pauseJudging(paused bool) {
-	if !paused || len(b.plan.Judges) == 0 && len(b.plan.Fallbacks) == 0 || b.judges.root == nil {
+// interruptJudging interrupts the rounds in flight: what they have asked is kept,
+// and the rest is asked when they are begun again.
+func (b *build) interruptJudging() {
+	if len(b.plan.Judges) == 0 && len(b.plan.Fallbacks) == 0 || b.judges.root == nil {
 		return
 	}
 	b.judges.halt()
@@ -58,9 +58,11 @@ func (b *build) pauseJudging(paused bool) {
 // fallbacks were asked before.
 func (b *build) judge(ctx workflow.Context, shard, fallbacks int) error {
 	for round, j := range b.plan.Judges {
-		if err := b.askRound(ctx, j.Teacher(), j.Queue, wire.ActivityJudge, wire.JudgeInput{
-			BuildRef: b.in.BuildRef, PlanKey: b.plan.Key, Shard: shard, Round: round, Teacher: j.Teacher(), Started: b.started,
-			StatsKey: b.stats, Fallbacks: fallbacks,
+		if err := b.askRound(ctx, j.Teacher(), j.Queue, wire.ActivityJudge, func() any {
+			return wire.JudgeInput{
+				BuildRef: b.in.BuildRef, PlanKey: b.plan.Key, Shard: shard, Round: round, Teacher: j.Teacher(), Started: b.started,
+				StatsKey: b.stats, Fallbacks: fallbacks,
+			}
 		}); err != nil {
 			return fmt.Errorf("ask judge %s about shard %d: %w", j.Teacher(), shard, err)
 		}
@@ -70,8 +72,8 @@ func (b *build) judge(ctx workflow.Context, shard, fallbacks int) error {
 
 // askRound has an activity ask one teacher about a shard, over and over where a
 // pause interrupts it. Of a teacher that cannot be used any more nothing is
-// asked.
-func (b *build) askRound(ctx workflow.Context, teacher, queue, activity string, in any) error {
+// asked. Each time the activity is told anew what it may spend.
+func (b *build) askRound(ctx workflow.Context, teacher, queue, activity string, in func() any) error {
 	var before wire.AskCounts // of attempts that a pause interrupted
 	for {
 		if err := workflow.Await(ctx, func() bool { return !b.paused || b.failure != nil }); err != nil {
@@ -82,7 +84,7 @@ func (b *build) askRound(ctx workflow.Context, teacher, queue, activity string, 
 		}
 		rounds := b.judges.rounds
 		var out wire.JudgeOutput
-		err := workflow.ExecuteActivity(askOptions(rounds, queue), activity, in).Get(ctx, &out)
+		err := workflow.ExecuteActivity(askOptions(rounds, queue), activity, in()).Get(ctx, &out)
 		switch {
 		case err == nil:
 			b.countJudged(teacher, before, out)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
@@ -148,6 +149,51 @@ func TestAPauseInterruptsJudges(t *testing.T) {
 	require.Equal(t, []int{0, 0}, b.asked("j"))
 	require.Equal(t, wire.StreamSummary{Teacher: "j", New: 20, Reused: 30, Spent: 20}, w.sealed.Streams[1])
 	require.Equal(t, []int{0}, w.refined)
+}
+
+// A budget that a running build is given holds for its judges too: a round that
+// knows of none is begun again under it, and so is one that waits for a pause to
+// end.
+func TestBudgetOfARunningBuildHoldsForItsJudges(t *testing.T) {
+	for _, paused := range []bool{false, true} {
+		w := newWorld(1, "a", "j")
+		w.plan.Teachers[1].Batches = 0
+		b := judgesOf(w, "j")
+		_, _, err := runBuild(t, w, func(env *testsuite.TestWorkflowEnvironment) {
+			b.register(env)
+			env.RegisterActivityWithOptions(func(context.Context, wire.BuildRef) error { return nil }, activity.RegisterOptions{Name: wire.ActivityBudget})
+			env.OnSignalExternalWorkflow(mock.Anything, wire.BudgetWorkflowID("d"), "", wire.SignalBudgetClose, mock.Anything).Return(nil)
+			update := func(name string, args ...any) {
+				env.UpdateWorkflow(name, "", &testsuite.TestUpdateCallback{
+					OnAccept: func() {}, OnReject: func(err error) { t.Errorf("%s: %v", name, err) }, OnComplete: func(any, error) {},
+				}, args...)
+			}
+			b.judge = func(_ context.Context, in wire.JudgeInput) (*wire.JudgeOutput, error) {
+				if in.BudgetMicros > 0 {
+					return &wire.JudgeOutput{}, nil
+				}
+				changed := make(chan struct{})
+				env.RegisterDelayedCallback(func() {
+					if paused {
+						update(wire.UpdatePause, wire.PauseRequest{})
+					}
+					update(wire.UpdateBudget, wire.BudgetRequest{Micros: 5_000_000})
+					if paused {
+						env.RegisterDelayedCallback(func() { update(wire.UpdateResume) }, time.Hour)
+					}
+					close(changed)
+				}, 0)
+				<-changed
+				return nil, temporal.NewCanceledError(wire.AskCounts{})
+			}
+		})
+		require.NoError(t, err)
+		var under []int64
+		for _, in := range b.rounds {
+			under = append(under, in.BudgetMicros)
+		}
+		require.Equal(t, []int64{0, 5_000_000}, under, "paused: %v", paused)
+	}
 }
 
 // What an interrupted round bought stays bought, whatever it is interrupted by
