@@ -38,3 +38,12 @@ func filterOf(f *recipe.FilterStep) (filter.Filter, error) {
 	keep := func(in *filter.Input) (bool, error) { return f.Expr.Match(*envOf(in.Task, in.Candidate)) }
 	return filter.NewExpr(keep, f.Reason, f.Expr.Uses(recipe.VerdictWords...)), nil
 }
+
+// masked is a text that may repeat an answer, with what the recipe masks in
+// answers masked.
+func (rt *runtime) masked(text, domain string) string {
+	for i := range rt.filters {
+		text = filter.MaskText(rt.filters[i].filter, text, domain)
+	}
+	return text
+}

@@ -371,3 +371,24 @@ func TestJudgesOfTheFamily(t *testing.T) {
 		}
 	}
 }
+
+// What is masked in an answer is masked in the words of its judge, who has read
+// it as it was.
+func TestMaskedTextIsInNoJudgement(t *testing.T) {
+	answers := teacherstest.New(t, func(teacherstest.Request) teacherstest.Reply {
+		return teacherstest.Reply{Content: "Write to jane@gmx.net"}
+	})
+	judge := teacherstest.New(t, func(r teacherstest.Request) teacherstest.Reply {
+		return teacherstest.Reply{Content: "It names jane@gmx.net, which is right.\n" + `{"key": "` + judgedKey(r.Prompt) + `", "score": 9}`}
+	})
+	w := newWorld(t)
+	w.file("p.jsonl", sums(1))
+	w.judgedBuild(sumsJudged(answers.URL, judge.URL, "filter: [{pii: {action: mask}}]\ncheck: [{verifier: judge, teacher: j, rubric: x}]"))
+	list := rows[datasets.JudgeRow](w, "d", datasets.TableJudgements)
+	if len(list) != 1 || list[0].Score == nil || *list[0].Score != 9 || list[0].Reply == nil {
+		t.Fatalf("%+v", list)
+	}
+	if got := *list[0].Reply; !strings.HasPrefix(got, "It names [EMAIL], which is right.") {
+		t.Errorf("the judge's words hold what is masked: %q", got)
+	}
+}

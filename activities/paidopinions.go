@@ -276,7 +276,7 @@ func (h *hearing) read(one *inquest, q *question, found *answers.History) (readi
 		}
 		r = q.read(answer)
 		if text := said.Content(); text != "" {
-			row.Reply = optional(clipped(text, keptReply))
+			row.Reply = optional(clipped(h.rt.masked(text, one.task.Domain), keptReply))
 		}
 		row.PromptTokens, row.CachedTokens = said.PromptTokens, said.CachedTokens
 		row.CompletionTokens, row.ReasoningTokens = said.CompletionTokens, said.ReasoningTokens

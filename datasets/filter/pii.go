@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/datasets/internal/options"
 	"github.com/stillhouse-data/stillhouse/internal/chat"
 )
@@ -64,6 +65,16 @@ func (*pii) Version() string { return "1" }
 func Masks(f Filter) bool {
 	p, ok := f.(*pii)
 	return ok && p.action == piiMask
+}
+
+// MaskText masks in a text what f masks in answers of a domain. It is for what
+// others say of an answer, and may repeat of it, such as a judge. A filter that
+// masks nothing leaves it as it is.
+func MaskText(f Filter, text, domain string) string {
+	if !Masks(f) {
+		return text
+	}
+	return f.(*pii).mask(text, &Input{Candidate: &datasets.Candidate{Domain: domain}})
 }
 
 // Reject implements Filter.
