@@ -189,6 +189,9 @@ func syntaxError(err error) *Error {
 	var at yaml.Error
 	if errors.As(err, &at) {
 		e.Msg = "is not valid YAML: " + at.GetMessage()
+		if strings.Contains(e.Msg, "flow map") {
+			e.Hint = "between { and } a text with a comma or a colon needs quotes, such as when: 'get(meta, \"level\") == \"hard\"'; check also that every bracket is closed"
+		}
 		if t := at.GetToken(); t != nil && t.Position != nil {
 			e.Line, e.Col = max(1, t.Position.Line), max(1, t.Position.Column)
 		}
