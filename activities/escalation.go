@@ -20,8 +20,12 @@ type gatherer func(ctx context.Context, teacher string, tasks []*refinedTask) er
 // failed tells whether all answers to a task failed so far, so that it goes on
 // to the next teacher of its route. One that is accepted has not failed; nor has
 // one that nobody knows to be wrong, unless the rule says so, nor one that has
-// yet to be asked for: the next run asks for it.
+// yet to be asked for, or that a judge has yet to be asked about: the next run
+// asks.
 func (rt *runtime) failed(t *refinedTask) bool {
+	if t.awaits {
+		return false
+	}
 	escalate := rt.recipe.UnknownEscalates(t.Task.RouteWhy)
 	for i := range t.Candidates {
 		c := &t.Candidates[i]

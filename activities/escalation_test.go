@@ -251,6 +251,44 @@ check: [{verifier: math}]
 	}
 }
 
+// Nor has an answer failed that its judge has yet to be asked about, whatever the
+// rule or a filter makes of a verdict that is unknown: the next run asks first.
+func TestWhatNoJudgeWasAskedAboutDoesNotGoOn(t *testing.T) {
+	for name, more := range map[string]struct{ rule, filter string }{
+		"unknown goes on":               {", unknown: escalate", ""},
+		"a filter looks at the verdict": {"", "filter: [{expr: 'verdict == \"pass\"'}]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var broken, second atomic.Int64
+			first := teacherstest.New(t, echo)
+			judge := teacherstest.New(t, func(r teacherstest.Request) teacherstest.Reply {
+				broken.Add(1)
+				return teacherstest.Reply{Status: 401, Message: "who are you"}
+			})
+			next := teacherstest.New(t, func(teacherstest.Request) teacherstest.Reply {
+				second.Add(1)
+				return teacherstest.Reply{Content: "Something else."}
+			})
+			w := newWorld(t)
+			w.file("p.jsonl", sums(100))
+			r := w.start(fmt.Sprintf(`name: d
+prompts: [{path: p.jsonl, fields: {prompt: question, gold: gold}}]
+teachers:
+  - {id: a, model: m, base_url: "%s", identity: a}
+  - {id: b, model: m, base_url: "%s", identity: b}
+  - {id: j, model: other, base_url: "%s", identity: j, limits: {concurrency: 2}}
+ask: {route: {rules: [{teachers: [a], fallback: [b]%s}]}}
+check: [{verifier: judge, teacher: j, rubric: x}]
+%s
+`, first.URL, next.URL, judge.URL, more.rule, more.filter)).ask().judge()
+			r.escalate()
+			if got := second.Load(); got > broken.Load() || got > 10 {
+				t.Errorf("%d tasks went on after %d judgements that failed", got, broken.Load())
+			}
+		})
+	}
+}
+
 func TestRulesRouteEachTask(t *testing.T) {
 	server := teacherstest.New(t, func(teacherstest.Request) teacherstest.Reply { return teacherstest.Reply{Content: "x"} })
 	w := newWorld(t)

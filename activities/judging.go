@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/stillhouse-data/stillhouse/datasets"
 )
@@ -44,8 +45,18 @@ func (rt *runtime) judgeNew(ctx context.Context, paid opinions, tasks []*refined
 			all = append(all, rt.judging(&t.Task, c))
 		}
 	}
-	return rt.judgeAll(ctx, paid, all)
+	if err := rt.judgeAll(ctx, paid, all); err != nil {
+		return err
+	}
+	if w, ok := paid.(interface{ awaits(sample string) bool }); ok {
+		for _, t := range tasks {
+			t.awaits = slices.ContainsFunc(t.Candidates, func(c datasets.Candidate) bool { return w.awaits(c.SampleID) && !is(c.Verdict, datasets.Fail) })
+		}
+	}
+	return nil
 }
+
+func is(verdict *string, what string) bool { return verdict != nil && *verdict == what }
 
 // judgeOne judges one candidate by what costs nothing: paid verifiers are left
 // out, as if they did not apply.

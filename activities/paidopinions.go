@@ -33,12 +33,16 @@ type hearing struct {
 	ask func(ctx context.Context, list []question) error
 
 	said map[string][]judgedAsk // by task
+	open map[string]bool        // answers, by sample id, about which a judge has yet to be asked
 }
 
 var (
 	_ opinions = (*hearing)(nil)
 	_ comparer = (*hearing)(nil)
 )
+
+// awaits tells whether a judge has yet to be asked about an answer.
+func (h *hearing) awaits(sample string) bool { return h.open[sample] }
 
 // A comparer compares the accepted answers to tasks for the merge policy.
 type comparer interface {
@@ -54,7 +58,7 @@ func (rt *runtime) hearing(look history, step int, since time.Time) *hearing {
 	if !rt.hears() {
 		return nil
 	}
-	return &hearing{rt: rt, look: look, step: step, since: since, said: map[string][]judgedAsk{}}
+	return &hearing{rt: rt, look: look, step: step, since: since, said: map[string][]judgedAsk{}, open: map[string]bool{}}
 }
 
 // compareAll lets the merge policy's judge compare, where there is one.
@@ -100,7 +104,7 @@ func (h *hearing) opinions(ctx context.Context, wants []want) ([]datasets.Verdic
 func (h *hearing) hear(ctx context.Context, list []*inquest) error {
 	var all []question
 	for _, one := range list {
-		if err := h.open(one); err != nil {
+		if err := h.begin(one); err != nil {
 			return err
 		}
 		all = append(all, one.questions...)
@@ -124,8 +128,8 @@ func (h *hearing) hear(ctx context.Context, list []*inquest) error {
 	return nil
 }
 
-// open makes the questions of an inquest, and flags whom it is about.
-func (h *hearing) open(one *inquest) (err error) {
+// begin makes the questions of an inquest, and flags whom it is about.
+func (h *hearing) begin(one *inquest) (err error) {
 	for _, c := range []*datasets.Candidate{one.a, one.b} {
 		if c == nil {
 			continue
@@ -265,6 +269,7 @@ func (h *hearing) read(one *inquest, q *question, found *answers.History) (readi
 	switch {
 	case rec == nil:
 		r.why = "the judge was not asked"
+		h.open[one.a.SampleID] = true
 	case said.Error != nil:
 		r.why = "the call failed: " + *said.Error
 		out.Failed = textOf(said.ErrorText)

@@ -50,6 +50,7 @@ type refinedTask struct {
 	Escalated []string `json:"escalated,omitempty"`
 
 	judged   int                    // candidates that are judged
+	awaits   bool                   // a judge who could save one of them has yet to be asked
 	logprobs []*datasets.LogprobRow // by candidate, where they are asked for
 }
 
