@@ -56,11 +56,15 @@ var keyPatterns = []struct {
 	{[]string{"npm_"}, regexp.MustCompile(`\bnpm_[A-Za-z0-9]{36}\b`)},
 	{[]string{"SG."}, regexp.MustCompile(`\bSG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}`)},
 	{[]string{"_live_"}, regexp.MustCompile(`\b[rsp]k_live_[A-Za-z0-9]{20,250}\b`)},
-	{[]string{"eyJ"}, regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{10,1000}\.eyJ[A-Za-z0-9_-]{10,1000}\.[A-Za-z0-9_-]{20,1000}`)},
 	{[]string{"PRIVATE KEY"}, regexp.MustCompile(`-----BEGIN (?:[A-Z]{2,10} )?PRIVATE KEY-----[A-Za-z0-9+/=\\rn\s:,-]{40,}?(?:-----END (?:[A-Z]{2,10} )?PRIVATE KEY-----|$)`)},
 }
 
 func findKeys(text string, add func(kind string, from, to int)) {
+	findTokens(text, func(from, to int) {
+		if !placeholder(text[from:to]) {
+			add(piiKey, from, to)
+		}
+	})
 	for _, k := range keyPatterns {
 		if !containsAny(text, k.holds) {
 			continue
