@@ -2,7 +2,10 @@ package report
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -19,6 +22,8 @@ type Preference struct {
 	// A and B are the teachers. They may be one and the same, as where a
 	// baseline is compared with itself.
 	A, B string
+	// Answers names the two answers where a teacher has several to one task.
+	Answers string
 	// Win is how sure the judge is that A's answer is better: 1 it is, 0 B's is,
 	// 0.5 a tie.
 	Win float64
@@ -87,8 +92,8 @@ type JudgeAgreement struct {
 // two answers passes and the other fails it prefers that one.
 const Verifier = "verifier"
 
-// maxPreferences bounds the judgements that are kept.
-const maxPreferences = 4_000_000
+// MaxPreferences bounds the judgements that are kept.
+const MaxPreferences = 4_000_000
 
 // ErrPreferences says that there are more judgements than a report takes.
 var ErrPreferences = errors.New("more than 4,000,000 judgements: report on a part of them")
@@ -101,12 +106,29 @@ type jury struct {
 
 // AddPreference adds one judgement.
 func (a *Aggregator) AddPreference(p Preference) error {
-	if len(a.jury.list) >= maxPreferences {
+	if len(a.jury.list) >= MaxPreferences {
 		return ErrPreferences
 	}
-	p.Task, p.Judge, p.A, p.B = strings.Clone(p.Task), a.jury.keep(p.Judge), a.jury.keep(p.A), a.jury.keep(p.B)
+	if p.Win < 0 || p.Win > 1 || math.IsNaN(p.Win) {
+		return fmt.Errorf("a preference of %v; it must be between 0 and 1", p.Win)
+	}
+	p.Task, p.Answers = bounded(p.Task), bounded(p.Answers)
+	p.Judge, p.A, p.B = a.jury.keep(p.Judge), a.jury.keep(p.A), a.jury.keep(p.B)
 	a.jury.list = append(a.jury.list, p)
 	return nil
+}
+
+// longestTask is how long a task's name may be that is kept as it is: where a
+// file of judgements names none, it is the whole instruction.
+const longestTask = 80
+
+// bounded is a name to be told from others by, in a copy of its own.
+func bounded(name string) string {
+	if len(name) <= longestTask {
+		return strings.Clone(name)
+	}
+	sum := sha256.Sum256([]byte(name))
+	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
 func (j *jury) keep(name string) string {
@@ -169,7 +191,7 @@ func preferencesOf(judge string, list []Preference, place map[string]int) JudgeP
 	out := JudgePreferences{Judge: judge, Comparisons: int64(len(list))}
 	// Task by task, so that the figures do not depend on the order of rows.
 	list = slices.Clone(list)
-	slices.SortStableFunc(list, func(a, b Preference) int { return cmp.Compare(a.Task, b.Task) })
+	slices.SortFunc(list, comparePreferences)
 	var read, flipped int64
 	matches := map[matchKey][]stats.Match{}
 	known := map[matchKey]bool{} // all lengths are
@@ -207,6 +229,20 @@ func preferencesOf(judge string, list []Preference, place map[string]int) JudgeP
 	}
 	out.rate(list, place)
 	return out
+}
+
+// comparePreferences orders judgements by what figures are of.
+func comparePreferences(a, b Preference) int {
+	return cmp.Or(
+		cmp.Compare(a.Task, b.Task), cmp.Compare(a.A, b.A), cmp.Compare(a.B, b.B), cmp.Compare(a.Answers, b.Answers),
+		cmp.Compare(a.Judge, b.Judge), cmp.Compare(a.Win, b.Win), cmp.Compare(longer(&a), longer(&b)))
+}
+
+func longer(p *Preference) float64 {
+	if p.Longer == nil {
+		return 0
+	}
+	return *p.Longer
 }
 
 func matchesOf(key matchKey, list []stats.Match, known bool) Matches {
@@ -264,7 +300,10 @@ func (j *JudgePreferences) rate(list []Preference, place map[string]int) {
 		j.Undefined = err.Error()
 		return
 	}
-	r.Cluster(wins, tasks)
+	if r.Cluster(wins, tasks); math.IsNaN(r.SE[0]) {
+		j.Undefined = "all comparisons are of one task, which says nothing of how sure a rating is"
+		return
+	}
 	for i, id := range ids {
 		j.Ratings = append(j.Ratings, Rating{id, r.Value[i], r.Value[i] - stats.Z95*r.SE[i], r.Value[i] + stats.Z95*r.SE[i]})
 	}
@@ -275,30 +314,37 @@ func (j *jury) agree(out *Preferences, judges []string) {
 	if len(judges) < 2 {
 		return
 	}
-	type comparison struct{ task, a, b string }
-	said := map[comparison][]int{} // by judge: 1 + outcome; 0 nothing
+	type comparison struct{ task, answers, a, b string }
+	said := map[comparison][]verdicts{} // by judge
 	number := map[string]int{}
 	for i, judge := range judges {
 		number[judge] = i
 	}
 	for _, p := range j.list {
-		key, o := comparison{p.Task, p.A, p.B}, outcome(p.Win)
+		key, win := comparison{p.Task, p.Answers, p.A, p.B}, p.Win
 		if p.A > p.B {
-			key = comparison{p.Task, p.B, p.A}
-			if o < 2 {
-				o = 1 - o
-			}
+			key, win = comparison{p.Task, p.Answers, p.B, p.A}, 1-p.Win
 		}
 		if said[key] == nil {
-			said[key] = make([]int, len(judges))
+			said[key] = make([]verdicts, len(judges))
 		}
-		said[key][number[p.Judge]] = 1 + o
+		said[key][number[p.Judge]].add(outcome(win))
 	}
+	items := make([][]int, 0, len(said)) // by judge: 1 + outcome; 0 nothing
+	for _, of := range said {
+		item := make([]int, len(judges))
+		for i := range of {
+			item[i] = of[i].most()
+		}
+		items = append(items, item)
+	}
+	// Of a map in no order, into one: sums of floats depend on it.
+	slices.SortFunc(items, slices.Compare[[]int])
 	for x := range judges {
 		for y := x + 1; y < len(judges); y++ {
 			table := [][]int64{{0, 0, 0}, {0, 0, 0}, {0, 0, 0}}
 			var n, same int64
-			for _, s := range said {
+			for _, s := range items {
 				if s[x] > 0 && s[y] > 0 {
 					table[s[x]-1][s[y]-1]++
 					n++
@@ -313,7 +359,7 @@ func (j *jury) agree(out *Preferences, judges []string) {
 		}
 	}
 	var all, some [][]int64
-	for _, s := range said {
+	for _, s := range items {
 		counts := make([]int64, 3)
 		n := 0
 		for i, o := range s {
@@ -328,13 +374,28 @@ func (j *jury) agree(out *Preferences, judges []string) {
 		}
 	}
 	if len(out.Judges) > 1 {
-		// Sums of whole numbers: the order of a map decides nothing that a reader
-		// sees, but the last bits of a float; rounding takes those.
-		out.Fleiss, out.Alpha = finite(rounded(stats.Fleiss(all))), finite(rounded(stats.Krippendorff(some)))
+		out.Fleiss, out.Alpha = finite(stats.Fleiss(all)), finite(stats.Krippendorff(some))
 	}
 }
 
-func rounded(v float64) float64 { return math.Round(v*1e12) / 1e12 }
+// verdicts count what one judge said of one comparison, by outcome: it may have
+// been asked more than once.
+type verdicts [3]int64
+
+func (v *verdicts) add(outcome int) { v[outcome]++ }
+
+// most is 1 and what it said most often, a tie where nothing is; 0 for nothing.
+func (v *verdicts) most() int {
+	switch a, b, tie := v[0], v[1], v[2]; {
+	case a+b+tie == 0:
+		return 0
+	case a > b && a > tie:
+		return 1
+	case b > a && b > tie:
+		return 2
+	}
+	return 3
+}
 
 func finite(v float64) *float64 {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
@@ -363,7 +424,10 @@ func (r *Report) SetPreferences(list []Preference) error {
 // PreferenceOf is a stored judgement as a preference; ok is false where it says
 // nothing. Lengths are those of the two answers, in code points.
 func PreferenceOf(j *datasets.Judgement, lengthA, lengthB *int64, sameFamily bool) (p Preference, ok bool) {
-	p = Preference{Task: j.TaskID, Judge: j.Judge, A: j.TeacherA, B: j.TeacherB, SameFamily: sameFamily}
+	p = Preference{
+		Task: j.TaskID, Judge: j.Judge, A: j.TeacherA, B: j.TeacherB, SameFamily: sameFamily,
+		Answers: min(j.SampleA, j.SampleB) + " " + max(j.SampleA, j.SampleB),
+	}
 	switch j.Outcome {
 	case datasets.JudgedA:
 		p.Win = 1

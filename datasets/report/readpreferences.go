@@ -55,6 +55,9 @@ func ReadPreferences(r io.Reader, add func(Preference) error) error {
 			Task: cmp.Or(row.Task, row.Prompt, fmt.Sprint("row ", n)), Judge: cmp.Or(row.Judge, row.Annotator, "imported"),
 			A: row.Second, B: row.First, Win: *row.Preference - 1,
 		}
+		if p.Task = bounded(p.Task); p.Judge == Verifier {
+			return fmt.Errorf("judgement %d: no judge may be called %s, which is the verifier's name", n, Verifier)
+		}
 		if row.Output1 != nil && row.Output2 != nil {
 			p.Longer = ref(float64(utf8.RuneCountInString(*row.Output2) - utf8.RuneCountInString(*row.Output1)))
 		}

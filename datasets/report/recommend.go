@@ -2,12 +2,13 @@ package report
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
 // Why a teacher is recommended.
 const (
-	RecommendLead      = "lead"      // its lead over every other survives the adjustment
+	RecommendLead      = "lead"      // leads that survive the adjustment set it above every other
 	RecommendCheapest  = "tie"       // no lead is shown among the best: the cheapest of them
 	RecommendUndecided = "undecided" // too few tasks to say anything
 )
@@ -21,7 +22,7 @@ const MinRecommended = 30
 type Recommendation struct {
 	Domain  string   `json:"domain"`
 	Effort  string   `json:"effort"`
-	Tasks   int64    `json:"tasks" jsonschema:"description=that the fewest of the teachers were asked"`
+	Tasks   int64    `json:"tasks" jsonschema:"description=that any two of the teachers were asked both; the fewest over the pairs"`
 	Why     string   `json:"why" jsonschema:"description=lead or tie or undecided"`
 	Teacher string   `json:"teacher,omitempty" jsonschema:"description=absent where undecided"`
 	Tied    []string `json:"tied,omitempty" jsonschema:"description=teachers among which no lead is shown; best rate first is not implied"`
@@ -29,8 +30,8 @@ type Recommendation struct {
 }
 
 // Recommend gives one recommendation a domain and effort. A teacher is in the
-// running unless another one leads it; of those that are, one that leads all
-// others is recommended for its lead, and else the cheapest by what an accepted
+// running unless another one leads it; one that leads all others, itself or
+// through those that it leads, is recommended for its lead, and else the cheapest by what an accepted
 // row of it costs in the scope. Without prices a tie is undecided too.
 func (c *Comparison) Recommend() []Recommendation {
 	if c == nil {
@@ -45,16 +46,19 @@ func (c *Comparison) Recommend() []Recommendation {
 
 func (s *Scope) recommend() Recommendation {
 	r := Recommendation{Domain: s.Domain, Effort: s.Effort, Why: RecommendUndecided}
-	beaten, incomparable := map[string]bool{}, false
+	beaten, leads, incomparable := map[string]bool{}, map[string][]string{}, false
 	for i := range s.Pairs {
 		v := &s.Pairs[i]
 		switch v.Finding {
 		case FavoursA:
-			beaten[v.B] = true
+			beaten[v.B], leads[v.A] = true, append(leads[v.A], v.B)
 		case FavoursB:
-			beaten[v.A] = true
+			beaten[v.A], leads[v.B] = true, append(leads[v.B], v.A)
 		case NotComparable:
 			incomparable = true
+		}
+		if i == 0 || v.Common < r.Tasks {
+			r.Tasks = v.Common
 		}
 		if v.Detectable != nil && (r.Shows == nil || *v.Detectable > *r.Shows) {
 			r.Shows = v.Detectable
@@ -64,7 +68,7 @@ func (s *Scope) recommend() Recommendation {
 	priced := true
 	for i := range s.Teachers {
 		t := &s.Teachers[i]
-		if i == 0 || t.Tasks < r.Tasks {
+		if len(s.Pairs) == 0 {
 			r.Tasks = t.Tasks
 		}
 		if beaten[t.Teacher] {
@@ -78,13 +82,30 @@ func (s *Scope) recommend() Recommendation {
 		}
 	}
 	switch {
-	case incomparable || len(s.Teachers) == 0:
+	case incomparable || len(r.Tied) == 0:
 	case len(r.Tied) == 1 && len(s.Teachers) > 1:
+		if above(leads, r.Tied[0]) < len(s.Teachers)-1 {
+			break // others lead each other in a circle, as on unlike tasks they can
+		}
 		r.Why, r.Teacher, r.Tied = RecommendLead, r.Tied[0], nil
 	case r.Tasks >= MinRecommended && priced && best != nil:
 		r.Why, r.Teacher = RecommendCheapest, best.Teacher
 	}
 	return r
+}
+
+// above is how many teachers one leads, itself or through those that it leads.
+func above(leads map[string][]string, teacher string) int {
+	seen, queue := map[string]bool{teacher: true}, []string{teacher}
+	for ; len(queue) > 0; queue = queue[1:] {
+		for _, other := range leads[queue[0]] {
+			if !seen[other] {
+				seen[other] = true
+				queue = append(queue, other)
+			}
+		}
+	}
+	return len(seen) - 1
 }
 
 // RecipeLines are the recommendations as lines of a recipe: serves of each
@@ -97,7 +118,7 @@ func RecipeLines(list []Recommendation) string {
 		if r.Why == RecommendUndecided {
 			why := "too few tasks"
 			if r.Tasks >= MinRecommended {
-				why = "no price decides, or teachers have no common tasks"
+				why = "no price decides, or leads do not set one above the others"
 			}
 			fmt.Fprintf(&b, "# undecided: %s at %s (%d tasks: %s)\n", yamlComment(r.Domain), yamlComment(r.Effort), r.Tasks, why)
 			continue
@@ -129,8 +150,15 @@ func RecipeLines(list []Recommendation) string {
 	return b.String()
 }
 
-// yamlText is a text that YAML reads back as it is: in single quotes.
-func yamlText(s string) string { return "'" + strings.ReplaceAll(clean(s), "'", "''") + "'" }
+// yamlText is a text that YAML reads back as it is: in single quotes, or, where
+// a terminal must not see it, in double quotes with escapes, which YAML shares
+// with Go.
+func yamlText(s string) string {
+	if clean(s) != s {
+		return strconv.QuoteToASCII(s)
+	}
+	return "'" + strings.ReplaceAll(s, "'", "''") + "'"
+}
 
 // yamlComment is a name within a comment: on one line.
 func yamlComment(s string) string { return name(s) }

@@ -56,7 +56,37 @@ func TestRecipeLinesOfHostileNames(t *testing.T) {
 			t.Errorf("a name became a line of its own:\n%s", lines)
 		}
 	}
-	if !strings.Contains(lines, "'x''}- api_key_env: HOME'") {
+	if !strings.Contains(lines, `"x'}\n- api_key_env: HOME"`) {
 		t.Errorf("the domain is not quoted:\n%s", lines)
+	}
+}
+
+// TestRecommendOnUnlikeTasks: teachers that lead each other in a circle, each
+// pair on tasks of its own, leave no leader; and few common tasks are no tie.
+func TestRecommendOnUnlikeTasks(t *testing.T) {
+	price := &Estimate{Value: 1}
+	standing := []Standing{{Teacher: "a", Tasks: 100, USDPerAccepted: price}, {Teacher: "b", Tasks: 100, USDPerAccepted: price}, {Teacher: "c", Tasks: 100, USDPerAccepted: price}, {Teacher: "d", Tasks: 100, USDPerAccepted: price}}
+	pair := func(a, b, finding string) Versus { return Versus{A: a, B: b, Common: 40, Finding: finding} }
+	circle := Scope{Teachers: standing, Pairs: []Versus{
+		pair("a", "b", FavoursA), pair("b", "c", FavoursA), pair("a", "c", FavoursB),
+		pair("a", "d", NoneShown), pair("b", "d", NoneShown), pair("c", "d", NoneShown),
+	}}
+	if r := circle.recommend(); r.Why != RecommendUndecided || r.Teacher != "" {
+		t.Errorf("%+v from a circle, want undecided", r)
+	}
+	chain := Scope{Teachers: standing[:3], Pairs: []Versus{pair("a", "b", FavoursA), pair("a", "c", NoneShown), pair("b", "c", FavoursA)}}
+	if r := chain.recommend(); r.Why != RecommendLead || r.Teacher != "a" {
+		t.Errorf("%+v from a chain, want a", r)
+	}
+	few := Scope{Teachers: standing[:2], Pairs: []Versus{{A: "a", B: "b", Common: 5, Finding: NoneShown}}}
+	if r := few.recommend(); r.Why != RecommendUndecided || r.Tasks != 5 {
+		t.Errorf("%+v of five common tasks, want undecided", r)
+	}
+}
+
+func TestRecipeLinesOfUnprintableNames(t *testing.T) {
+	lines := RecipeLines([]Recommendation{{Domain: "a\x1b[2J\u202e", Effort: "y", Why: RecommendLead, Teacher: "t"}})
+	if !strings.Contains(lines, `{domain: "a\x1b[2J\u202e", effort: ['y']}`) {
+		t.Errorf("the domain does not come back as it was:\n%s", lines)
 	}
 }

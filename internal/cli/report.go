@@ -160,6 +160,9 @@ func judged(r *report.Report, path string) error {
 	defer f.Close()
 	var list []report.Preference
 	err = report.ReadPreferences(f, func(p report.Preference) error {
+		if len(list) == report.MaxPreferences {
+			return report.ErrPreferences
+		}
 		list = append(list, p)
 		return nil
 	})

@@ -96,10 +96,17 @@ type Bout struct {
 // Cluster replaces the standard errors by ones that hold where the bouts of one
 // task depend on each other: the sandwich of the inverse information around the
 // sum, over tasks, of the outer products of each task's gradient (Liang and
-// Zeger, Biometrika 73, 1986). The ratings must have been fitted to all of the
-// bouts together.
+// Zeger, Biometrika 73, 1986), with n/(n-1) for n tasks. The ratings must have
+// been fitted to all of the bouts together. Over one task they are NaN: it says
+// nothing of how tasks differ.
 func (r *Ratings) Cluster(wins Wins, tasks [][]Bout) {
 	n := len(r.Value)
+	if len(tasks) < 2 {
+		for i := range n {
+			r.SE[i] = math.NaN()
+		}
+		return
+	}
 	_, information := wins.slope(r.Value)
 	for i := range n {
 		for j := range n {
@@ -134,7 +141,7 @@ func (r *Ratings) Cluster(wins Wins, tasks [][]Bout) {
 		}
 	}
 	for i := range n {
-		r.SE[i] = math.Sqrt(variance[i])
+		r.SE[i] = math.Sqrt(variance[i] * float64(len(tasks)) / float64(len(tasks)-1))
 	}
 }
 

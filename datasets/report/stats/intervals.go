@@ -146,10 +146,10 @@ func wilsonEffective(p float64, r []float64, clusters []Cluster) (lo, hi float64
 
 // MacroDifference is the difference of the [MacroRate]s of two answerers of the
 // same tasks, a[i] and b[i] being the samples of one task, with its 95 %
-// interval: below 100 tasks the method of variance estimates recovery (Zou and
-// Donner, Statistics in Medicine 27, 2008) from the two rates' intervals and the
-// correlation of the tasks' rates, which is Newcombe's method 10 for samples
-// that are several; above, percentile bootstrap over tasks up to 5,000, and the
+// interval: below 100 tasks, and where fewer than 20 differ from what most tasks
+// show, the method of variance estimates recovery (Zou and Donner, Statistics in
+// Medicine 27, 2008) from the two rates' intervals and the correlation of the
+// tasks' rates, which is Newcombe's method 10 for samples that are several; else percentile bootstrap over tasks up to 5,000, and the
 // normal interval. It is [-1, 1] over nothing. A task without samples of either
 // is left out.
 func MacroDifference(a, b []Cluster, seed uint64) Interval {
@@ -172,7 +172,7 @@ func macroDifference(a, b []Cluster, seed uint64, resamples int) Interval {
 	}
 	value := Mean(d)
 	switch {
-	case n < smallTasks:
+	case n < smallTasks || unlikeMost(d) < extremeTasks:
 		p, q := Mean(x), Mean(y)
 		l1, u1 := wilsonEffective(p, x, ca)
 		l2, u2 := wilsonEffective(q, y, cb)
@@ -191,6 +191,17 @@ func macroDifference(a, b []Cluster, seed uint64, resamples int) Interval {
 	}
 	half := Z95 * StandardError(d)
 	return Interval{value, value - half, value + half, MethodDelta}
+}
+
+// unlikeMost is how many values are not the most frequent one. Where they are
+// few, resampling sees next to no variance.
+func unlikeMost(values []float64) int {
+	counts, most := map[float64]int{}, 0
+	for _, v := range values {
+		counts[v]++
+		most = max(most, counts[v])
+	}
+	return len(values) - most
 }
 
 // correlation is Pearson's; 0 where one of them does not vary.
@@ -273,7 +284,9 @@ type Interval struct {
 // nums[k][i] is the k-th quantity of task i, such as its cost, and den[i] what
 // it is divided by, such as its accepted rows. The 95 % intervals over tasks are
 // percentile bootstraps of one set of resamples up to 5,000 tasks, and Taylor's
-// linearisation (the delta method) above. Where den sums to nothing all are NaN.
+// linearisation (the delta method) above. Where den sums to nothing all are NaN;
+// the ends alone are NaN where they cannot be told: over one task, and where den
+// is 0 for so many that more than 2.5 % of the resamples have nothing to divide by.
 func Ratios(nums [][]float64, den []float64, seed uint64) []Interval {
 	n := len(den)
 	var total float64
@@ -292,7 +305,7 @@ func Ratios(nums [][]float64, den []float64, seed uint64) []Interval {
 		}
 	}
 	switch {
-	case !(total > 0):
+	case !(total > 0) || n < 2:
 	case n > bootstrapTasks:
 		residuals := make([]float64, n)
 		for k, num := range nums {
@@ -300,7 +313,7 @@ func Ratios(nums [][]float64, den []float64, seed uint64) []Interval {
 				residuals[i] = num[i] - out[k].Value*den[i]
 			}
 			half := Z95 * StandardError(residuals) * float64(n) / total
-			out[k].Low, out[k].High, out[k].Method = out[k].Value-half, out[k].Value+half, MethodDelta
+			out[k].Low, out[k].High, out[k].Method = max(0, out[k].Value-half), out[k].Value+half, MethodDelta
 		}
 	default:
 		resampledRatios(nums, den, seed, out)
@@ -329,14 +342,18 @@ func resampledRatios(nums [][]float64, den []float64, seed uint64, out []Interva
 				sums[k] += v
 			}
 		}
-		if sums[0] > 0 {
-			for k := range values {
-				values[k] = append(values[k], sums[k+1]/sums[0])
+		for k := range values {
+			v := math.Inf(1)
+			if sums[0] > 0 {
+				v = sums[k+1] / sums[0]
 			}
+			values[k] = append(values[k], v)
 		}
 	}
 	for k := range values {
 		slices.Sort(values[k])
-		out[k].Low, out[k].High = quantile(values[k], 0.025), quantile(values[k], 0.975)
+		if lo, hi := quantile(values[k], 0.025), quantile(values[k], 0.975); !math.IsInf(hi, 0) && !math.IsNaN(hi) {
+			out[k].Low, out[k].High = lo, hi
+		}
 	}
 }

@@ -48,7 +48,8 @@ func WinRateOf(matches []Match) WinRate {
 // al., 2024), but the model is simpler: it has no term of the instruction's
 // difficulty, and its figures are not AlpacaEval's. ok is false, and the rate
 // not controlled, where lengths do not vary or the model has no finite best
-// fit, as where every match went the same way.
+// fit, as where every match went the same way or
+// was a tie.
 func LengthControlled(matches []Match) (rate, lo, hi float64, ok bool) {
 	n := len(matches)
 	lengths := make([]float64, n)
@@ -95,9 +96,12 @@ func LengthControlled(matches []Match) (rate, lo, hi float64, ok bool) {
 		m01 += e * e * x
 		m11 += e * e * x * x
 	}
+	if m00 == 0 {
+		return math.NaN(), math.NaN(), math.NaN(), false
+	}
 	det := h[0][0]*h[1][1] - h[0][1]*h[0][1]
 	i0, i1 := h[1][1]/det, -h[0][1]/det // first row of the inverse
-	se := math.Sqrt(i0*i0*m00 + 2*i0*i1*m01 + i1*i1*m11)
+	se := math.Sqrt(max(0, i0*i0*m00+2*i0*i1*m01+i1*i1*m11))
 	logistic := func(v float64) float64 { return 1 / (1 + math.Exp(-v)) }
 	return logistic(b0), logistic(b0 - Z95*se), logistic(b0 + Z95*se), true
 }

@@ -1,0 +1,77 @@
+package stats
+
+import (
+	"errors"
+	"math"
+	"testing"
+)
+
+// TestIntervalsWithoutVariance: tasks that all look alike are no proof that the
+// next one will, so that no interval is a point.
+func TestIntervalsWithoutVariance(t *testing.T) {
+	same := func(n int, pass int64) []Cluster {
+		out := make([]Cluster, n)
+		for i := range out {
+			out[i] = Cluster{pass, 2}
+		}
+		return out
+	}
+	for _, n := range []int{1, 2, 99, 100, 6000} {
+		for _, pass := range []int64{0, 2} {
+			if lo, hi, _ := MacroInterval(same(n, pass), 1); !(lo < hi) {
+				t.Errorf("%d tasks of %d passes in 2: [%v, %v]", n, pass, lo, hi)
+			}
+			if d := MacroDifference(same(n, pass), same(n, 0), 1); !(d.Low < d.High) || d.Value < d.Low || d.Value > d.High {
+				t.Errorf("%d tasks of %d against 0 passes in 2: %+v", n, pass, d)
+			}
+		}
+	}
+}
+
+// TestRatiosThatCannotBeTold: what one or two rows cost is known, and what the
+// next ones will is not.
+func TestRatiosThatCannotBeTold(t *testing.T) {
+	cost := [][]float64{make([]float64, 40)}
+	for i := range cost[0] {
+		cost[0][i] = 1
+	}
+	for accepted, told := range map[int]bool{1: false, 2: false, 3: false, 6: true} {
+		den := make([]float64, 40)
+		for i := range accepted {
+			den[i] = 1
+		}
+		r := Ratios(cost, den, 1)[0]
+		if r.Value != 40/float64(accepted) || math.IsNaN(r.High) == told || math.IsNaN(r.Low) == told {
+			t.Errorf("%d of 40 accepted: %+v", accepted, r)
+		}
+	}
+	if r := Ratios([][]float64{{3}}, []float64{1}, 1)[0]; r.Value != 3 || !math.IsNaN(r.Low) || !math.IsNaN(r.High) {
+		t.Errorf("one task: %+v", r)
+	}
+}
+
+func TestRatingsOfOneTask(t *testing.T) {
+	wins := Wins{{0, 2}, {1, 0}}
+	r, err := BradleyTerry(wins)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Cluster(wins, [][]Bout{{{0, 1, 1}, {0, 1, 1}, {0, 1, 0}}})
+	if !math.IsNaN(r.SE[0]) {
+		t.Errorf("errors %v, want none to be told", r.SE)
+	}
+	if _, err := BradleyTerry(Wins{{0, 2}, {0, 0}}); !errors.Is(err, ErrDisconnected) {
+		t.Errorf("nobody beat the first: %v", err)
+	}
+}
+
+// TestAllTiesAreNoInterval: a model of ties alone has no residuals.
+func TestAllTiesAreNoInterval(t *testing.T) {
+	matches := make([]Match, 20)
+	for i := range matches {
+		matches[i] = Match{0.5, float64(i)}
+	}
+	if rate, lo, hi, ok := LengthControlled(matches); ok {
+		t.Errorf("%v [%v, %v] from ties alone", rate, lo, hi)
+	}
+}
