@@ -150,7 +150,7 @@ func conversation(messages []chat.Message) string {
 			if i > 0 {
 				b.WriteString("\n\n")
 			}
-			b.WriteString("[" + string(m.Role) + "] ")
+			b.WriteString("[" + m.Role + "] ")
 		}
 		b.WriteString(*m.Content)
 		if b.Len() > shownPrompt {
