@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/datasets/catalog"
 	"github.com/stillhouse-data/stillhouse/internal/objstore"
 	"github.com/stillhouse-data/stillhouse/internal/objstore/mem"
@@ -69,6 +72,28 @@ func TestVerifyFindsNothingWhereNothingIs(t *testing.T) {
 	}
 	if len(seen) != 3 || seen[2].File != 3 || seen[2].Bytes >= seen[2].Total {
 		t.Errorf("progress %+v", seen)
+	}
+}
+
+// The teachers of pairs are those of both sides.
+func TestVerifyCountsTheTeachersOfPairs(t *testing.T) {
+	c := catalog.Open(mem.New("b"))
+	m := draft(t, c, "maths", "b1")
+	pairs := file(t, []datasets.Pair{{TaskID: "t1", ChosenTeacher: "k3", RejectedTeacher: "r1"}, {TaskID: "t2", ChosenTeacher: "k3", RejectedTeacher: "k3"}})
+	ref, err := c.Stage(t.Context(), "maths", "b1", "pairs", "train", 0, pairs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]int64{"k3": 3, "r1": 1}, ref.Teachers); diff != "" {
+		t.Error(diff)
+	}
+	m.Files = append(m.Files, ref)
+	if _, err := c.Publish(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	r, err := c.Verify(t.Context(), "maths", nil)
+	if err != nil || len(r.Problems) > 0 {
+		t.Errorf("%v, %v", r, err)
 	}
 }
 

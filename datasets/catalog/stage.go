@@ -64,27 +64,32 @@ func describe(path, table string) (FileRef, error) {
 		return FileRef{}, fmt.Errorf("%w: its columns (%s) are not those of the table (%s)", parquetio.ErrSchema, info.Fingerprint, want)
 	}
 	ref := FileRef{Bytes: size, Rows: info.Rows, SHA256: hex.EncodeToString(h.Sum(nil)), Fingerprint: info.Fingerprint}
-	if info.HasColumn("teacher") {
-		if ref.Teachers, err = parquetio.Count(f, size, "teacher"); err != nil {
-			return FileRef{}, err
-		}
+	if ref.Teachers, err = countTeachers(info, f, size); err != nil {
+		return FileRef{}, err
 	}
-	for _, column := range []string{"chosen_teacher", "rejected_teacher"} {
+	return ref, nil
+}
+
+// countTeachers counts the answers of a file by teacher: its rows, and of pairs
+// both sides. It is nil where the table has no teachers.
+func countTeachers(info *parquetio.Info, r io.ReaderAt, size int64) (map[string]int64, error) {
+	var sum map[string]int64
+	for _, column := range []string{"teacher", "chosen_teacher", "rejected_teacher"} {
 		if !info.HasColumn(column) {
 			continue
 		}
-		answers, err := parquetio.Count(f, size, column)
+		counts, err := parquetio.Count(r, size, column)
 		if err != nil {
-			return FileRef{}, err
+			return nil, err
 		}
-		if ref.Teachers == nil {
-			ref.Teachers = map[string]int64{}
+		if sum == nil {
+			sum = map[string]int64{}
 		}
-		for id, n := range answers {
-			ref.Teachers[id] += n
+		for id, n := range counts {
+			sum[id] += n
 		}
 	}
-	return ref, nil
+	return sum, nil
 }
 
 // confirm reads an uploaded file's size and footer back: uploads have been
