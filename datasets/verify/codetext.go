@@ -42,14 +42,21 @@ func extractCode(content, language, entry string) string {
 	return content
 }
 
+// widestHead is how far into a line a name may stand that is defined there, in
+// bytes: however long a line is, it is looked at once.
+const widestHead = 400
+
 // defines tells whether code says that it defines a name. It is a look at the
 // text, good enough to choose among blocks.
 func defines(code, language, name string) bool {
 	at := strings.Index(code, name)
 	for at >= 0 {
-		line := code[strings.LastIndexByte(code[:at], '\n')+1 : at]
+		before := code[max(0, at-widestHead):at]
+		newline := strings.LastIndexByte(before, '\n')
+		starts := newline >= 0 || len(before) == at // the line's beginning is in sight
+		line := before[newline+1:]
 		after := code[at+len(name):]
-		if keyword := strings.TrimSpace(line); !wordAt(after) {
+		if keyword := strings.TrimSpace(line); starts && !wordAt(after) {
 			switch language {
 			case "python":
 				if keyword == "def" || keyword == "class" || keyword == "async def" {
