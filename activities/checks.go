@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/datasets/verify"
@@ -137,10 +139,21 @@ func (m *checkMaker) one(c *recipe.Check, path string) (*check, error) {
 	}
 	v, err := verify.New(c.Verifier, optionsOf(c))
 	if err != nil {
-		return nil, m.r.ErrorAt(path, err.Error(), "")
+		return nil, m.r.ErrorAt(path+optionIn(err, c.Options), err.Error(), "")
 	}
 	k.verifier = v
 	return k, nil
+}
+
+// optionIn is the option that an error of a verifier or filter is about, as the
+// end of its path in the recipe.
+func optionIn(err error, options map[string]any) string {
+	for name := range options {
+		if strings.Contains(err.Error(), "option "+strconv.Quote(name)) || strings.Contains(err.Error(), "option "+name+":") {
+			return "." + name
+		}
+	}
+	return ""
 }
 
 // optionsOf are a verifier's options, with the keys that the recipe declares for

@@ -72,6 +72,22 @@ func TestRecipesOfThePagesAreAccepted(t *testing.T) {
 	}
 }
 
+// A word that a verifier does not know is shown where it stands.
+func TestOptionsAreShownWhereTheyStand(t *testing.T) {
+	for check, want := range map[string]string{
+		"{verifier: math, tolerence: 1}":           `r.yaml:13:37: check[0].tolerence: verifier math: unknown option "tolerence"; did you mean "tolerance"?`,
+		"{any: [{verifier: math, tolerance: -1}]}": `r.yaml:13:44: check[0].any[0].tolerance: verifier math: option tolerance`,
+	} {
+		r, err := recipe.Parse("r.yaml", []byte(wholeRecipe("check: ["+check+"]\n")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := CheckRecipe(r); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", check, err, want)
+		}
+	}
+}
+
 // alternatives are the pieces of a block that cannot stand in one recipe
 // together: lines that say the same key, and keys of a teacher.
 func alternatives(block string) []string {

@@ -21,6 +21,9 @@ func filtersOf(r *recipe.Recipe) ([]step, error) {
 		f, err := filterOf(&r.Filter[i])
 		path := fmt.Sprintf("filter[%d]", i)
 		if err != nil {
+			if at := optionIn(err, r.Filter[i].Options); at != "" {
+				path += "." + r.Filter[i].Name + at
+			}
 			return nil, r.ErrorAt(path, err.Error(), "")
 		}
 		if filter.Masks(f) && r.Logprobs != nil {

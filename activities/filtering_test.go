@@ -202,7 +202,7 @@ func TestEveryDeclaredFilterIsMade(t *testing.T) {
 	if !slices.Equal(names, []string{"finish", "empty", "refusal", "identity", "think", "control_tokens", "repetition", "length", "language", "pii", "expr"}) {
 		t.Errorf("filters %v", names)
 	}
-	if err := CheckRecipe(parsed(t, head+"{language: {languages: [english]}}]\n")); err == nil || !strings.Contains(err.Error(), "filter[0]: filter language: option languages") {
+	if err := CheckRecipe(parsed(t, head+"{language: {languages: [english]}}]\n")); err == nil || !strings.Contains(err.Error(), "filter[0].language.languages: filter language: option languages") {
 		t.Errorf("%v", err)
 	}
 }

@@ -238,7 +238,46 @@ func (c *checker) checks() {
 		if slices.Contains(goldVerifiers, ch.Verifier) && !hasGold && !c.r.comparesAnswers() {
 			c.fault(path+".verifier", ch.Verifier+" compares with a gold answer and no prompts have one", "add fields: {gold: …} to the prompts, or remove the verifier")
 		}
+		c.taskData(ch, path)
 	})
+}
+
+// taskData checks that a verifier that goes by what a task holds finds it in
+// some prompts: else all that is paid for would be unknown.
+func (c *checker) taskData(ch *Check, path string) {
+	tests := c.somePrompts(func(f *PromptFields) bool { return f.Tests != "" })
+	expected := tests || c.somePrompts(func(f *PromptFields) bool { return f.Gold != "" })
+	fault := func(what, hint string) { c.fault(path+".verifier", ch.Verifier+" "+what, hint) }
+	expect, given := ch.Options["expect"].(string)
+	switch ch.Verifier {
+	case "code":
+		if !tests {
+			fault("runs a task's tests and no prompts have any", "add fields: {tests: …} to the prompts, or remove the verifier")
+		}
+	case "regex":
+		if ch.Options["pattern"] == nil && !tests {
+			fault("has no pattern", "add pattern: …, or fields: {tests: …} to the prompts for one per task")
+		}
+	case "json_schema":
+		if ch.Options["schema"] == nil && !tests {
+			fault("has no schema", "add schema: {…}, or fields: {tests: …} to the prompts for one per task")
+		}
+	case "contains":
+		if ch.Options["text"] == nil && !expected {
+			fault("has no text to look for", "add text: …, or fields: {tests: …} to the prompts for texts per task")
+		}
+	case "tool_calls":
+		switch {
+		case (!given || expect == "given") && !expected && !c.r.comparesAnswers():
+			fault("compares with the expected calls and no prompts have any", "add fields: {tests: …} to the prompts, or expect: any")
+		case expect != "none" && ch.Options["schema"] != false && !c.somePrompts(func(f *PromptFields) bool { return f.Tools != "" }):
+			fault("checks calls against the tools that prompts declare and no prompts have any", "add fields: {tools: …} to the prompts, or schema: false")
+		}
+	}
+}
+
+func (c *checker) somePrompts(have func(*PromptFields) bool) bool {
+	return slices.ContainsFunc(c.r.Prompts, func(p PromptSource) bool { return have(&p.Fields) })
 }
 
 func (c *checker) splits() {

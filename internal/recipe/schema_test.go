@@ -84,7 +84,7 @@ func document(t *testing.T, text []byte) any {
 
 // A recipe with keys that few have.
 const rare = `name: rare
-prompts: [{path: p.jsonl, fields: {images: i}}]
+prompts: [{path: p.jsonl, fields: {images: i, tests: t}}]
 teachers: [{model: m, api: anthropic-batch, base_url: https://x/v1, limits: {tpm: 5, max_bytes: 1024}}]
 ask: {route: {rules: [{when: domain == "default", teachers: [m]}]}, samples: 4, budget: {usd: 250}}
 check: [{verifier: code, language: python, timeout: 10s}]
