@@ -262,7 +262,7 @@ func (p *wrapped) begin(j *job, block *os.File) error {
 		PID int `json:"child-pid"`
 	}
 	if err != nil || json.Unmarshal(line, &started) != nil || started.PID <= 0 {
-		return fail(errors.New("bwrap did not set up a sandbox: this machine may forbid user namespaces (sysctl kernel.unprivileged_userns_clone, user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns)"))
+		return fail(errors.New("bwrap did not set up a sandbox: it may be older than 0.8, or this machine may forbid user namespaces (sysctl kernel.unprivileged_userns_clone, user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns)"))
 	}
 	_ = p.statusFile.SetReadDeadline(time.Time{})
 	if p.child, err = unix.PidfdOpen(started.PID, 0); err != nil {

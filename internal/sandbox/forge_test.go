@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -76,5 +77,34 @@ func TestF(t *testing.T) {
 				t.Log(v.Verdict, v.Reason)
 			}
 		})
+	}
+}
+
+// TestABubblewrapThatDoesNotWork is told what may be the matter.
+func TestABubblewrapThatDoesNotWork(t *testing.T) {
+	dir := t.TempDir()
+	for _, d := range []string{dir, filepath.Dir(dir)} {
+		if err := os.Chmod(d, 0o755); err != nil { // for the slots' users
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir)
+	for name, script := range map[string]string{
+		"an old one":       "#!/bin/sh\necho 'bwrap: Unknown option --disable-userns' >&2\nexit 1\n",
+		"a forbidden one":  "#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n",
+		"one that is none": "#!/bin/sh\nexit 0\n",
+		"a broken file":    "\x7fELF",
+	} {
+		if err := os.WriteFile(dir+"/bwrap", []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Open(t.Context(), Options{Kinds: []Kind{Bubblewrap}})
+		if err == nil || !strings.Contains(err.Error(), "--unsafe-code") {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if script[0] == '#' && !strings.Contains(err.Error(), "older than 0.8") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
