@@ -71,10 +71,24 @@ func TestPlanOfTheMostTeachersFitsAPayload(t *testing.T) {
 	if text, err := json.Marshal(out); err != nil || len(text) > wire.MaxPayload {
 		t.Errorf("%d bytes, %v", len(text), err)
 	}
-	_, err := call[wire.PlanOutput](w, wire.ActivityPlan, w.submit(recipe(wire.MaxTeachers+1)))
-	var application *temporal.ApplicationError
-	if !asApplication(err, &application) || application.Type() != wire.ErrInvalidRecipe {
-		t.Errorf("%v", err)
+	// Each fallback beyond some takes the place of a teacher.
+	fallbacks := func(n int) string {
+		rules := ""
+		for i := range n {
+			rules += fmt.Sprintf("{when: 'gold == \"%d\"', teachers: [%s%02d], fallback: [%[2]s%02[4]d]}, ", i, strings.Repeat("t", 60), n, i)
+		}
+		return fmt.Sprintf("ask: {route: {rules: [%s{teachers: [%s00]}]}}\n", rules, strings.Repeat("t", 60))
+	}
+	out = must[wire.PlanOutput](w, wire.ActivityPlan, w.submit(recipe(wire.MaxTeachers)+fallbacks(wire.MostFallbacks)))
+	if text, err := json.Marshal(out); err != nil || len(text) > wire.MaxPayload || len(out.Fallbacks) != wire.MostFallbacks {
+		t.Errorf("%d bytes with %d fallbacks, %v", len(text), len(out.Fallbacks), err)
+	}
+	for _, many := range []string{recipe(wire.MaxTeachers + 1), recipe(wire.MaxTeachers) + fallbacks(wire.MostFallbacks+1)} {
+		_, err := call[wire.PlanOutput](w, wire.ActivityPlan, w.submit(many))
+		var application *temporal.ApplicationError
+		if !asApplication(err, &application) || application.Type() != wire.ErrInvalidRecipe {
+			t.Errorf("%v", err)
+		}
 	}
 }
 

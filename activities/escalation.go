@@ -222,7 +222,7 @@ func (rt *runtime) fallbackPlans() []wire.FallbackPlan {
 	var out []wire.FallbackPlan
 	for _, id := range rt.recipe.Fallbacks() {
 		t := rt.teachers[id]
-		out = append(out, wire.FallbackPlan{Teacher: id, Queue: wire.TeacherQueue(id, t.endpoint), Recorded: t.config == nil})
+		out = append(out, wire.FallbackPlan{Queue: wire.TeacherQueue(id, t.endpoint), Recorded: t.config == nil})
 	}
 	return out
 }

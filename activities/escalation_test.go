@@ -22,7 +22,7 @@ func (r *run) escalate() wire.RefineCounts {
 	r.w.t.Helper()
 	for _, f := range r.plan.Fallbacks {
 		if f.Recorded {
-			must[wire.ImportOutput](r.w, wire.ActivityImport, wire.ImportInput{BuildRef: r.ref, Teacher: f.Teacher})
+			must[wire.ImportOutput](r.w, wire.ActivityImport, wire.ImportInput{BuildRef: r.ref, Teacher: f.Teacher()})
 		}
 	}
 	var sum wire.RefineCounts

@@ -38,6 +38,9 @@ func (a *Activities) plan(ctx context.Context, ref wire.BuildRef, found *foundPr
 	}
 	if n := len(rt.recipe.Teachers); n > wire.MaxTeachers {
 		return nil, invalidRecipe("%d teachers: a build takes at most %d; split the recipe by domain", n, wire.MaxTeachers)
+	} else if f := len(rt.recipe.Fallbacks()); n+max(0, f-wire.MostFallbacks) > wire.MaxTeachers {
+		return nil, invalidRecipe("%d teachers, of which %d are fallbacks: together with those beyond %d a build takes at most %d; name fewer as a fallback, or split the recipe by domain",
+			n, f, wire.MostFallbacks, wire.MaxTeachers)
 	}
 	if err := a.needCheckers(rt); err != nil {
 		return nil, err

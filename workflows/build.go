@@ -321,6 +321,9 @@ func (b *build) continueAsNew(ctx workflow.Context) error {
 	for _, id := range b.order {
 		r := *b.streams[id]
 		r.Stopped, r.Waiting = classOnly(r.Stopped), ""
+		if r.Done || r.Stopped != nil {
+			r.Counts = withoutTokens(r.Counts)
+		}
 		carry.Streams = append(carry.Streams, r)
 	}
 	return workflow.NewContinueAsNewError(ctx, wire.WorkflowBuild, wire.BuildInput{BuildRef: b.in.BuildRef, Carry: carry})

@@ -304,9 +304,14 @@ func TestPayloadsStaySmall(t *testing.T) {
 		plan.Teachers = append(plan.Teachers, wire.TeacherPlan{ID: id, Queue: "teacher." + id + ".01234567", Batches: shards * 8, Asks: 1e7, Window: 100})
 		carry.Streams = append(carry.Streams, wire.StreamReport{Teacher: id, Through: shards, Counts: counts})
 		carry.Refined.Count(id, true)
-		carry.Streams[i].Stopped = classOnly(failed)
 		seal.Streams = append(seal.Streams, wire.StreamSummary{Teacher: id, New: 1e8, Reused: 1e8, Spent: 1e12, Unp: 1e8, Stopped: classOnly(failed)})
 	}
+	for i := range wire.MostFallbacks {
+		plan.Fallbacks = append(plan.Fallbacks, wire.FallbackPlan{Queue: plan.Teachers[i].Queue, Recorded: true})
+		carry.Judges = append(carry.Judges, wire.JudgeReport{Teacher: plan.Teachers[i].ID, Counts: withoutTokens(counts), Stopped: classOnly(failed)})
+	}
+	plan.Measure, plan.Sandbox, plan.Budget, plan.Dropped = true, true, true, 1e7
+	carry.Stats = plan.Key
 	for i := range wire.MostRounds {
 		plan.Judges = append(plan.Judges, wire.JudgePlan{Queue: plan.Teachers[i].Queue})
 		carry.Judges = append(carry.Judges, wire.JudgeReport{Teacher: plan.Teachers[i].ID, Counts: withoutTokens(counts), Stopped: classOnly(failed)})

@@ -35,15 +35,15 @@ func (b *build) refine(ctx workflow.Context, shard int) (wire.RefineCounts, erro
 // askFallback asks one teacher for the tasks of a shard that go on to it.
 func (b *build) askFallback(ctx workflow.Context, shard, round int, teacher string) error {
 	for _, f := range b.plan.Fallbacks {
-		if f.Teacher != teacher {
+		if f.Teacher() != teacher {
 			continue
 		}
 		if err := b.importFallback(ctx, f); err != nil {
 			return err
 		}
-		return b.askRound(ctx, f.Teacher, f.Queue, wire.ActivityFallback, func() any {
+		return b.askRound(ctx, teacher, f.Queue, wire.ActivityFallback, func() any {
 			return wire.FallbackInput{
-				BuildRef: b.in.BuildRef, PlanKey: b.plan.Key, StatsKey: b.stats, Shard: shard, Round: round, Teacher: f.Teacher, Started: b.started,
+				BuildRef: b.in.BuildRef, PlanKey: b.plan.Key, StatsKey: b.stats, Shard: shard, Round: round, Teacher: teacher, Started: b.started,
 			}
 		})
 	}
@@ -53,16 +53,17 @@ func (b *build) askFallback(ctx workflow.Context, shard, round int, teacher stri
 // importFallback brings the answers of a recorded teacher into the answer store
 // that no stream has brought there. Only one shard does, once in a run.
 func (b *build) importFallback(ctx workflow.Context, f wire.FallbackPlan) error {
-	if !f.Recorded || b.streamed(f.Teacher) {
+	teacher := f.Teacher()
+	if !f.Recorded || b.streamed(teacher) {
 		return nil
 	}
-	done, begun := b.imports[f.Teacher]
+	done, begun := b.imports[teacher]
 	if !begun {
 		if b.imports == nil {
 			b.imports = map[string]workflow.Future{}
 		}
-		done = workflow.ExecuteActivity(pipelineOptions(ctx), wire.ActivityImport, wire.ImportInput{BuildRef: b.in.BuildRef, Teacher: f.Teacher})
-		b.imports[f.Teacher] = done
+		done = workflow.ExecuteActivity(pipelineOptions(ctx), wire.ActivityImport, wire.ImportInput{BuildRef: b.in.BuildRef, Teacher: teacher})
+		b.imports[teacher] = done
 	}
 	return done.Get(ctx, nil)
 }

@@ -16,7 +16,7 @@ import (
 // after the other, and notes who was asked about what.
 func goingOn(w *world, recorded bool, ids ...string) (asked *[]wire.FallbackInput, imports *int, arrange func(*testsuite.TestWorkflowEnvironment)) {
 	for _, id := range ids {
-		w.plan.Fallbacks = append(w.plan.Fallbacks, wire.FallbackPlan{Teacher: id, Queue: "teacher." + id + ".01234567", Recorded: recorded})
+		w.plan.Fallbacks = append(w.plan.Fallbacks, wire.FallbackPlan{Queue: "teacher." + id + ".01234567", Recorded: recorded})
 		w.plan.Teachers = append(w.plan.Teachers, wire.TeacherPlan{ID: id, Queue: "teacher." + id + ".01234567", Recorded: recorded})
 	}
 	asked, imports = new([]wire.FallbackInput), new(int)

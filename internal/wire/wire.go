@@ -269,7 +269,7 @@ func (c *AskCounts) Sub(o AskCounts) {
 // TeacherFailed says why a teacher can't be used in this build any more.
 type TeacherFailed struct {
 	Class string `json:"class"` // auth, quota, not_found, unreachable
-	Text  string `json:"text"`
+	Text  string `json:"text,omitempty"`
 }
 
 // StreamReport is what a TeacherStream tells its Build.
