@@ -24,9 +24,8 @@ func (d *description) methods() {
 				continue
 			}
 			part := m.Name + " v" + m.Version
-			var options bytes.Buffer // a manifest is indented
-			if err := json.Compact(&options, m.Options); err == nil && options.Len() > 0 {
-				part += " " + clip(options.String(), maxFact)
+			if options := onOneLine(m.Options); options != "" {
+				part += " " + clip(options, maxFact)
 			}
 			if m.When != "" {
 				part += " when " + clip(m.When, maxFact)
@@ -41,6 +40,24 @@ func (d *description) methods() {
 			d.line("mixture", "%s", strings.TrimPrefix(line, "Mixture: "))
 		}
 	}
+}
+
+// onOneLine is JSON on a line: a manifest is indented, and escapes the signs of
+// expressions.
+func onOneLine(text json.RawMessage) string {
+	in := json.NewDecoder(bytes.NewReader(text))
+	in.UseNumber()
+	var v any
+	if in.Decode(&v) != nil {
+		return ""
+	}
+	var line bytes.Buffer
+	out := json.NewEncoder(&line)
+	out.SetEscapeHTML(false)
+	if out.Encode(v) != nil {
+		return ""
+	}
+	return strings.TrimSpace(line.String())
 }
 
 // entryOfPair shows the prompt with the better answer, then the worse one.
