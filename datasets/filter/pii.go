@@ -115,6 +115,8 @@ func (f *pii) Change(in *Input) {
 		return
 	}
 	masked := false
+	content := c.Content()
+	extracted := func(text *string) *string { return f.withoutCutEnd(text, content, in) }
 	mask := func(text string) string {
 		out := f.mask(text, in)
 		masked = masked || out != text
@@ -129,15 +131,40 @@ func (f *pii) Change(in *Input) {
 			m.ToolCalls[j].Arguments = maskedArguments(m.ToolCalls[j].Arguments, mask)
 		}
 	}
-	c.Extracted, c.ErrorText = maskedPointer(c.Extracted, mask), maskedPointer(c.ErrorText, mask)
+	c.Extracted, c.ErrorText = maskedPointer(extracted(c.Extracted), mask), maskedPointer(c.ErrorText, mask)
 	c.Verdicts = slices.Clone(c.Verdicts)
 	for i := range c.Verdicts {
 		v := &c.Verdicts[i]
-		v.Extracted, v.Reason = maskedPointer(v.Extracted, mask), mask(v.Reason)
+		v.Extracted, v.Reason = maskedPointer(extracted(v.Extracted), mask), mask(v.Reason)
 	}
 	if masked {
 		addFlag(in, FlagPIIMasked)
 	}
+}
+
+// cutBytes is how long a text is, at least, that was cut to fit: a verdict keeps
+// a thousand bytes or a little more of what it read.
+const cutBytes = 1000
+
+// withoutCutEnd is a text that was read from an answer, without the first part
+// of what is found there and goes on behind the text's end: a part of an address
+// or a key looks like none.
+func (f *pii) withoutCutEnd(text *string, content string, in *Input) *string {
+	if text == nil || len(*text) < cutBytes {
+		return text
+	}
+	at := strings.Index(content, *text)
+	if at < 0 {
+		return text
+	}
+	end := at + len(*text)
+	for _, s := range f.find(content, in) {
+		if s.from < end && s.to > end {
+			cut := content[at:max(at, s.from)] + "[" + strings.ToUpper(s.kind) + "]"
+			return &cut
+		}
+	}
+	return text
 }
 
 // eachText gives the texts of a message that its writer wrote.

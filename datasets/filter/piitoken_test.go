@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/stillhouse-data/stillhouse/datasets"
 )
 
 // TestTokensAreThoseOfThePattern holds what is found to the pattern that says
@@ -33,6 +35,24 @@ func TestKeysTakeLinearTime(t *testing.T) {
 		findKeys(strings.Repeat(piece, 1<<20/len(piece)), func(string, int, int) {})
 		if took := time.Since(begun); took > 5*time.Second {
 			t.Errorf("%q: %v for 1 MiB", piece, took)
+		}
+	}
+}
+
+// TestWhatIsCutIsMaskedToo: a verdict's excerpt that ends within an address or a
+// key gives none of it away.
+func TestWhatIsCutIsMaskedToo(t *testing.T) {
+	for _, secret := range []string{"jane.doe@gmx.net", "sk-proj-Ab3dEf6hIj9lMn2pQr5tUv8x"} {
+		text := strings.Repeat("x = 1 ", 169) + secret + " and more"
+		cut := text[:1024] // "jane.doe@g" and "sk-proj-Ab"
+		in := answerTo("chat", "write", text)
+		in.Candidate.Extracted = &cut
+		in.Candidate.Verdicts = []datasets.Verdict{{Verifier: "code", Extracted: &cut}}
+		filterOf(t, "pii", map[string]any{"action": "mask"}).(Changer).Change(in)
+		for _, got := range []string{*in.Candidate.Extracted, *in.Candidate.Verdicts[0].Extracted} {
+			if strings.Contains(got, secret[:6]) || !strings.HasSuffix(got, "]") {
+				t.Errorf("%q is left in %q", secret[:6], got[len(got)-30:])
+			}
 		}
 	}
 }
