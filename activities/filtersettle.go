@@ -227,7 +227,7 @@ func (w *filterWork) lossAlarms(plan *filterPlan, lost []int64) []string {
 	found := 0
 	for i, n := range lost {
 		of := plan.Sources[i]
-		if of == 0 || float64(n) <= most*float64(of) {
+		if of == 0 || float64(n)/float64(of) <= most {
 			continue
 		}
 		if found++; found <= shownAlarms {

@@ -118,7 +118,7 @@ func (r *rejections) over(most map[string]float64) []string {
 		if reason == anyReason {
 			n, what = r.rejected, "a reject reason"
 		}
-		if r.answers == 0 || float64(n) <= most[reason]*float64(r.answers) {
+		if r.answers == 0 || float64(n)/float64(r.answers) <= most[reason] {
 			continue
 		}
 		share := float64(n) / float64(r.answers)

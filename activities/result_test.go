@@ -79,6 +79,20 @@ func TestGates(t *testing.T) {
 	}
 }
 
+// A share that is met exactly is met, whatever a product would be rounded to.
+func TestRejectedShareThatIsMetExactly(t *testing.T) {
+	var r rejections
+	for i := range 100 {
+		r.add([]string{"empty"}[:map[bool]int{true: 1}[i < 29]])
+	}
+	if got := r.over(map[string]float64{"empty": 0.29, "any": 0.29}); len(got) != 0 {
+		t.Errorf("%v", got)
+	}
+	if got := r.over(map[string]float64{"empty": 0.28}); len(got) != 1 {
+		t.Errorf("%v", got)
+	}
+}
+
 func TestNothingAcceptedPublishesNothing(t *testing.T) {
 	w := newWorld(t)
 	w.file("sums.jsonl", `{"question":"1+1=","gold":"2","domain":"math","a":"A: 3","b":"A: 4"}`+"\n")

@@ -123,12 +123,21 @@ func (p *chooser) teacher(id string) int {
 }
 
 // better is the order of best_of: by score (a missing one after every number),
-// then by verdict (pass, unknown, none, fail), then the shorter of two with the
-// same graded score, then the order of last resort.
+// then by verdict (pass, unknown, none, fail), then those that were graded before
+// others, of graded ones the shorter, then the order of last resort. Were two
+// graded ones compared by length and others not, three could beat each other in
+// a circle, and the order in which they came would decide.
 func (p *chooser) better(a, b *datasets.Candidate) int {
 	by := cmp.Or(cmp.Compare(score(b), score(a)), cmp.Compare(verdictRank(a), verdictRank(b)))
-	if by == 0 && graded(a) && graded(b) {
-		by = cmp.Compare(length(a), length(b))
+	if by == 0 {
+		switch x, y := graded(a), graded(b); {
+		case x && y:
+			by = cmp.Compare(length(a), length(b))
+		case x:
+			by = -1
+		case y:
+			by = 1
+		}
 	}
 	return cmp.Or(by, p.compare(a, b))
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // PairsVersion changes whenever the same candidates could give other pairs.
-const PairsVersion = "1"
+const PairsVersion = "2"
 
 // PairOptions say which preference pairs a task has.
 type PairOptions struct {

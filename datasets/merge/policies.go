@@ -33,13 +33,13 @@ func (p *allPassing) Merge(in Input) Result {
 }
 
 // bestOf keeps the best: by score (a missing one after every number), then by
-// verdict (pass, unknown, none), then the shorter where a verifier graded, then
-// by teacher order and sample id. Over verdicts alone it never looks at length:
+// verdict (pass, unknown, none), then graded ones before others and of those the
+// shorter, then by teacher order and sample id. Over verdicts alone it never looks at length:
 // that would be a search for the shortest answer.
 type bestOf struct{ chooser }
 
 func (*bestOf) Name() string    { return "best_of" }
-func (*bestOf) Version() string { return "2" }
+func (*bestOf) Version() string { return "3" }
 
 func (p *bestOf) Merge(in Input) Result {
 	return p.finish(selection{ranked: sorted(in.Accepted, p.better)})
@@ -51,7 +51,7 @@ func (p *bestOf) Merge(in Input) Result {
 type ownerFirst struct{ chooser }
 
 func (*ownerFirst) Name() string    { return "owner_first" }
-func (*ownerFirst) Version() string { return "1" }
+func (*ownerFirst) Version() string { return "2" }
 
 func (p *ownerFirst) Merge(in Input) Result {
 	place := func(c *datasets.Candidate) int {

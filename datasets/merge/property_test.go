@@ -26,6 +26,13 @@ func drawn(t *rapid.T) Input {
 		if e := rapid.SampledFrom([]string{"", "4", "5", " 5"}).Draw(t, "extracted"); e != "" {
 			x.Extracted = &e
 		}
+		if rapid.Bool().Draw(t, "judged") {
+			v := datasets.Verdict{Verifier: "v", Verdict: datasets.Pass}
+			if s := rapid.SampledFrom([]float64{none, 0.25, 1}).Draw(t, "its score"); !math.IsNaN(s) {
+				v.Score = &s
+			}
+			x.Verdicts = append(x.Verdicts, v)
+		}
 		in.Accepted = append(in.Accepted, x)
 	}
 	for range rapid.IntRange(0, 12).Draw(t, "judgements") {

@@ -119,12 +119,16 @@ func (p *chooser) byTeacher(b ballot, share float64) (votes count, voters int, s
 	}
 	votes = count{}
 	for _, own := range samples {
-		if class, n, lead := own.first(); lead >= 1 && float64(n) >= share*float64(own.total()) {
+		if class, n, lead := own.first(); lead >= 1 && reaches(n, own.total(), share) {
 			votes[class]++
 		}
 	}
 	return votes, len(samples), samples
 }
+
+// reaches tells whether n of all are a share or more. A quotient is rounded as
+// the share was that the recipe says; a product is not: 0.55 × 20 is more than 11.
+func reaches(n, all int, share float64) bool { return float64(n)/float64(all) >= share }
 
 // vote keeps the members of the class that wins by share and margin:
 // self-consistency (Wang et al. 2022, arXiv 2203.11171) inside a teacher, then
@@ -133,7 +137,7 @@ func (p *chooser) byTeacher(b ballot, share float64) (votes count, voters int, s
 type vote struct{ chooser }
 
 func (*vote) Name() string    { return "vote" }
-func (*vote) Version() string { return "1" }
+func (*vote) Version() string { return "2" }
 
 func (p *vote) Merge(in Input) Result {
 	b := p.ballot(in.Accepted)
@@ -144,7 +148,7 @@ func (p *vote) Merge(in Input) Result {
 		}
 	}
 	class, n, lead := votes.first()
-	won := n > 0 && lead >= p.Margin && float64(n) >= p.Share*float64(voters)
+	won := n > 0 && lead >= p.Margin && reaches(n, voters, p.Share)
 	return p.elect(in.Accepted, b, votes, voters, class, won)
 }
 

@@ -37,6 +37,7 @@ func TestVote(t *testing.T) {
 		{"two, one and one", "a:4 b:4 c:5 d:6", Options{}, "4", "2/1/4", "a0 b1"},
 		{"all differ", "a:4 b:5 c:6", Options{}, "", "1/0/3", ""},
 		{"below the share", "a:4 b:4 c:5 d:6", Options{Share: 0.6}, "", "2/1/4", ""},
+		{"exactly the share", strings.Repeat("a:4 ", 11) + strings.Repeat("a:5 ", 9), Options{Share: 0.55, PerTask: 1}, "4", "11/2/20", "a0"},
 		{"below the margin", "a:4 b:4 c:4 d:5 e:5", Options{Margin: 2}, "", "3/1/5", ""},
 		{"all agree", "a:4 b:4", Options{Share: 1, Margin: 2}, "4", "2/2/2", "a0 b1"},
 		{"a teacher with many samples has one vote", "a:5 a:5 a:5 a:5 b:4 c:4", Options{}, "4", "2/1/3", "b4 c5"},
