@@ -177,5 +177,8 @@ func (s *seal) nothingSelected() string {
 	if m := s.result.Mix; m != nil && m.Chosen > 0 {
 		return text + "the mixture left nothing: a cap is smaller than the share of one value, or every weight is of what is not there"
 	}
+	if n := counts[merge.LeftNotJudged]; n > 0 && n == s.result.Accepted {
+		return text + "nothing that the judge said of them can be read; give it more tokens, a model that keeps to the form of its last line, or see above why it could not be asked"
+	}
 	return text + "loosen the merge policy"
 }

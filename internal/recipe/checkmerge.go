@@ -176,6 +176,13 @@ func (c *checker) kinds(by string) (names []string, all bool) {
 	return nil, false // files are found when the build starts
 }
 
+// rejectKinds are what stands before the colon of a reject reason. An endpoint's
+// words are reasons too, so that only what resembles one of these is refused.
+var rejectKinds = []string{
+	"any", "verdict", "condition", "truncated", "content_filter", "finish", "error", "empty", "refusal", "identity", "cutoff",
+	"assistant", "think", "control_tokens", "repetition", "length", "language", "pii", "expr", "secret_redacted",
+}
+
 func (c *checker) pairs() {
 	if c.r.Pairs == nil || c.r.HasVerifier() {
 		return
@@ -185,6 +192,12 @@ func (c *checker) pairs() {
 
 func (c *checker) gates() {
 	g := &c.r.Gates
+	for reason := range g.MaxRejected {
+		kind, _, _ := strings.Cut(reason, ":")
+		if best, close := nearest(kind, rejectKinds); close && kind != best {
+			c.fault(join("gates.max_rejected", reason), "no answer is rejected as "+quote(reason)+", so the gate would never be missed", "did you mean "+quote(best)+"?")
+		}
+	}
 	if len(g.MinPassRate) > 0 && !c.r.HasVerifier() {
 		c.fault("gates.min_pass_rate", "a pass rate needs a verifier and check has none", "add one under check, or remove the gate")
 	}

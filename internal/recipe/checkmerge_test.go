@@ -32,6 +32,7 @@ func TestBadMerges(t *testing.T) {
 		{"a cap that one teacher can't keep", with("mix: {caps: {teacher: 0.5}}"), "13:23: mix.caps.teacher: 1 teachers with at most 0.5 of the rows each cannot make up a dataset; write 1 or more"},
 		{"pairs of equals", free("pairs: {margin: 1}"), "12:8: pairs: which answer is better is what a verifier says, and check has none; add one under check, or remove it"},
 		{"gates of nothing", with("gates: {min_pairs: 1, max_mix_shortfall: 0.1, allow_drift: false, min_domain_rows: {maths: 5}}"), "13:20: gates.min_pairs: there are no pairs to count; add pairs: {}, or remove the gate\n13:42: gates.max_mix_shortfall: there is no mixture; add mix: {…}, or remove the gate\n13:60: gates.allow_drift: nothing is probed; add drift: {probe: 50}, or remove the gate\n13:92: gates.min_domain_rows.maths: no prompts have domain \"maths\"; did you mean \"math\"?"},
+		{"a reason of nothing", with("gates: {max_rejected: {refusl: 0.1, verdict: 0.5, 'repetition:loop': 0, 'verdit:fail': 0.1}}"), "13:32: gates.max_rejected.refusl: no answer is rejected as \"refusl\", so the gate would never be missed; did you mean \"refusal\"?\n13:88: gates.max_rejected.verdit:fail: no answer is rejected as \"verdit:fail\", so the gate would never be missed; did you mean \"verdict\"?"},
 		{"a share above all", with("gates: {max_rejected: {refusal: 2}}"), "13:33: gates.max_rejected.refusal: 2 is more than 1; write 1 or less"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
