@@ -107,7 +107,7 @@ func badBuilds() []badBuild {
 		{"recorded answers that are an object", answers("o.json"), map[string]string{"o.json": `{"rows":[]}`}, refused("teacher r: read o.json: holds an object, want an array of rows")},
 		{"recorded answers cut off", answers("o.json"), map[string]string{"o.json": `[{"q":"x","c":"1"},{"q":`}, refused("teacher r: read o.json: the array ends too early")},
 		{"recorded answers to other prompts", answers("o.jsonl"), map[string]string{"o.jsonl": `{"q":"something else","c":"1"}` + "\n"}, held("no answer was accepted")},
-		{"a gate on the rows", recordedRecipe + "gates: {min_rows: 1000}\n", nil, held("min_rows", "1000")},
+		{"a gate on the rows", recordedRecipe + "gates: {min_rows: 1000}\n", nil, held("min_rows", "1,000", "980 too few")},
 		{"a gate on the pass rate", recordedRecipe + "check: [{verifier: regex, pattern: '^no$'}]\nmerge: {accept: any}\ngates: {min_pass_rate: {default: 0.5}}\n", nil, held("min_pass_rate", "default")},
 		{"nothing that passes", recordedRecipe + "check: [{verifier: regex, pattern: '^no$'}]\n", nil, held("no answer was accepted")},
 	}
