@@ -55,6 +55,13 @@ func TestACommandJudges(t *testing.T) {
 	}
 	w.a.Checkers, w.a.runtimes = anyCommand{Pool: pool}, nil
 	r.refine()
+	// The measures of all answers change nothing about who may run what.
+	measured := w.start(strings.Replace(recipe, "name: own", "name: measured", 1) + "filter: [{length: {max_ratio: 50}}]\n").ask()
+	measured.stats = measured.measure(1)
+	measured.refine()
+	if _, result := measured.seal(); result.Accepted != 1 {
+		t.Errorf("measured: %+v", result)
+	}
 	_, result := r.seal()
 	if result.Accepted != 1 || result.Candidates != 6 {
 		t.Errorf("%+v", result)

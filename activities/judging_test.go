@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stillhouse-data/stillhouse/datasets"
+	"github.com/stillhouse-data/stillhouse/datasets/filter"
 	"github.com/stillhouse-data/stillhouse/internal/chat"
 )
 
@@ -178,6 +179,33 @@ func TestJudgingIsOneCandidateAtATime(t *testing.T) {
 	for i := range answers {
 		if got, want := outcomeText(&again.Candidates[len(answers)-1-i]), outcomeText(&together.Candidates[i]); got != want {
 			t.Errorf("%q in another order: %s, want %s", answers[i], got, want)
+		}
+	}
+}
+
+// The measures of a build's answers leave its judges those of the plan: one that
+// is asked anew is asked anew.
+func TestMeasuresLeaveJudgesAsTheyAre(t *testing.T) {
+	rt, err := newRuntime(parsed(t, `name: d
+prompts: [{path: p.jsonl}]
+teachers: [{id: a, model: m, base_url: http://localhost/v1}, {id: j, model: n, base_url: http://localhost/v1, identity: j}]
+check: [{verifier: judge, teacher: j, rubric: x}]
+filter: [{length: {max_ratio: 4}}]
+merge: {policy: pairwise, judge: {teacher: j, rubric: y}}
+`), &Sources{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rt, err = rt.with(map[string]Anew{"j": {Refresh: 2, Asked: true}}); err != nil {
+		t.Fatal(err)
+	}
+	with, err := rt.withStats(&filter.Stats{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []*paidCheck{with.paid[0], with.pairJudge} {
+		if p.base.anew.Refresh != 2 || p.base != with.teachers["j"] {
+			t.Errorf("%s is asked in refresh %d", p.Verifier, p.base.anew.Refresh)
 		}
 	}
 }

@@ -38,7 +38,9 @@ func (rt *runtime) withStats(stats *filter.Stats) (*runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.runner, out.teachers, out.stats = rt.runner, rt.teachers, stats
+	out.runner, out.checkers, out.teachers, out.stats = rt.runner, rt.checkers, rt.teachers, stats
+	// Judges are those of these teachers: with the epochs of the plan.
+	out.check, out.checkCount, out.paid, out.pairJudge = rt.check, rt.checkCount, rt.paid, rt.pairJudge
 	return out, nil
 }
 
