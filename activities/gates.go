@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/stillhouse-data/stillhouse/datasets/merge"
 )
 
 // failedGates lists the gates that the build did not pass, in words: which one,
