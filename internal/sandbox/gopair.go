@@ -72,9 +72,17 @@ func (b *Box) goPair(ctx context.Context, p *verify.Program, slot int) (*pair, *
 
 // A goFile is a parsed file of package main.
 type goFile struct {
-	source []byte
+	text   string // that was parsed
+	edits  []edit
+	source []byte // text with its edits
 	set    *token.FileSet
 	syntax *ast.File
+}
+
+// An edit puts another name in the place of one.
+type edit struct {
+	at, size int
+	name     string
 }
 
 // parseGo parses a text, which may lack its package clause.
@@ -83,25 +91,38 @@ func parseGo(text string) (*goFile, error) {
 	syntax, err := parser.ParseFile(set, "a.go", text, parser.SkipObjectResolution)
 	if err != nil {
 		var again error
-		if syntax, again = parser.ParseFile(set, "a.go", "package main\n\n"+text, parser.SkipObjectResolution); again != nil {
+		whole := "package main\n\n" + text
+		if syntax, again = parser.ParseFile(set, "a.go", whole, parser.SkipObjectResolution); again != nil {
 			if strings.Contains(text, "package ") {
 				return nil, err
 			}
 			return nil, again
 		}
+		text = whole
 	}
-	syntax.Name.Name = "main"
-	return &goFile{set: set, syntax: syntax}, nil
+	f := &goFile{text: text, set: set, syntax: syntax}
+	f.rename(syntax.Name, "main")
+	return f, nil
 }
 
-// print makes the source of what was parsed.
-func (f *goFile) print() error {
-	var out bytes.Buffer
-	if err := printer.Fprint(&out, f.set, f.syntax); err != nil {
-		return err
+// rename gives something another name.
+func (f *goFile) rename(id *ast.Ident, name string) {
+	if id.Name != name {
+		f.edits = append(f.edits, edit{f.set.File(id.Pos()).Offset(id.Pos()), len(id.Name), name})
+		id.Name = name
 	}
-	f.source = out.Bytes()
-	return nil
+}
+
+// print makes the source of what was parsed, as it was written: to lay out anew
+// what nests deeply would take the square of its length.
+func (f *goFile) print() {
+	slices.SortFunc(f.edits, func(a, b edit) int { return a.at - b.at })
+	at := 0
+	for _, e := range f.edits {
+		f.source = append(append(f.source, f.text[at:e.at]...), e.name...)
+		at = e.at + e.size
+	}
+	f.source = append(f.source, f.text[at:]...)
 }
 
 // functions lists the file's plain functions by name.
@@ -129,13 +150,10 @@ func readGoAnswer(p *verify.Program) (*goFile, *verify.Outcome) {
 		}
 		for _, fn := range f.functions() {
 			if fn.Name.Name == "main" {
-				fn.Name.Name = "answerMain" // ours is the program's
+				f.rename(fn.Name, "answerMain") // ours is the program's
 			}
 		}
-		if err := f.print(); err != nil {
-			first = firstError(first, err)
-			continue
-		}
+		f.print()
 		return f, nil
 	}
 	reason := "the answer has no function " + p.Entry
@@ -159,10 +177,11 @@ func readGoTests(text string) (*goFile, error) {
 	}
 	for _, fn := range f.functions() {
 		if fn.Name.Name == "main" {
-			fn.Name.Name = "testsMain"
+			f.rename(fn.Name, "testsMain")
 		}
 	}
-	return f, f.print()
+	f.print()
+	return f, nil
 }
 
 // table names the answer's functions for the program that serves them.
