@@ -59,6 +59,8 @@ func TestF(t *testing.T) {
 		{"python: pytest is the answer's", "python", "with pytest.raises(ValueError): f(1)\nassert f(2) == pytest.approx(3)", "class pytest: raises = lambda *a: None\ndef f(x): return 99", "unknown or fail"},
 		{"python: tests that nobody waits for", "python", "def test_a(): assert f(1) != 5\nasync def test_b(): assert f(1) == 2", "def f(x): return 99", "unknown"},
 		{"python: a check that nobody waits for", "python", "f(1)\nasync def check(c): assert c(1) == 2", "def f(x): return 99", "unknown"},
+		{"python: an error in unittest", "python", "import unittest\nclass T(unittest.TestCase):\n    def test_f(self):\n        self.assertEqual(f(2), 3)", "def f(x): raise ValueError('x')", "fail"},
+		{"python: an error before a fault of unittest's own", "python", "import unittest\nclass T(unittest.TestCase):\n    def setUpClass(): raise OSError('x')\n    def test_f(self):\n        self.assertEqual(f(2), 3)", "def f(x): return 3", "unknown"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -13,6 +13,7 @@ class Link:
     def __init__(self, r, w):
         self.r, self.w = r, w
         self.calls = 0      # that came back with a value
+        self.raised = False # one came back with an error
         self.dead = None    # why the answer's process is of no more use
         self.own = False    # the answer's own objects decided a comparison
         self.functions = []
@@ -79,6 +80,7 @@ class Link:
         if "exit" in got:
             self.end("the answer ended itself with " + str(got["exit"])[:80])
         if "error" in got:
+            self.raised = True
             raise self.error(got)
         try:
             value = decode(got["v"], self.special)
@@ -297,8 +299,9 @@ def main():
         else:
             reason = "%s: %s, at: %s" % (type(e).__name__, str(e)[:160], line)
         # An error before the answer has said anything is the tests' own, unless
-        # it is the answer's: then Python raised it out of a call.
-        outcome = "fail" if link.calls or asked(e) else "broken"
+        # it is the answer's: then Python raised it out of a call, or unittest
+        # has caught it and says so.
+        outcome = "fail" if link.calls or asked(e) or link.raised and isinstance(e, AssertionError) else "broken"
     if link.dead and outcome != "broken":
         outcome, reason = "fail", link.dead
     if outcome == "pass" and link.own:
