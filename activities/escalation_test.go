@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stillhouse-data/stillhouse/datasets"
+	"github.com/stillhouse-data/stillhouse/internal/chat"
 	"github.com/stillhouse-data/stillhouse/internal/testdata"
 	"github.com/stillhouse-data/stillhouse/internal/wire"
 	"github.com/stillhouse-data/stillhouse/teachers/teacherstest"
@@ -325,5 +326,35 @@ ask: {route: {rules: [%[2]s]}}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", rules, err, want)
 		}
+	}
+}
+
+// What a plan says that a build costs at most holds what judges may be asked
+// about the answers of fallbacks.
+func TestJudgesOfFallbacksAreInTheWorstCase(t *testing.T) {
+	c, err := NewCounter(parsed(t, `name: d
+prompts: [{path: p.jsonl}]
+teachers:
+  - {id: a, model: m, base_url: http://localhost/v1, identity: a}
+  - {id: b, model: m, base_url: http://localhost/v1, identity: b}
+  - {id: j, model: m, base_url: http://localhost/v1, identity: j, price: {input: 1, output: 2}, params: {max_tokens: 100}}
+ask: {route: {rules: [{teachers: [a], fallback: [b]}]}}
+check: [{verifier: judge, teacher: j, rubric: x}]
+`), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task := datasets.Task{Domain: "default", Effort: "default", Route: []string{"a"}}
+	task.Prompt.Messages = []chat.Message{{Role: chat.RoleUser, Content: optional("1+1=")}}
+	if err := c.Count(t.Context(), []datasets.Task{task}); err != nil {
+		t.Fatal(err)
+	}
+	without := c.Teachers["j"].MostMicros
+	task.Fallback = []string{"b"}
+	if err := c.Count(t.Context(), []datasets.Task{task}); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Teachers["j"].MostMicros; without == 0 || got != 3*without || c.Teachers["j"].JudgeAsks != 2 {
+		t.Errorf("$%d at most without a fallback, and $%d with it: %+v", without, got-without, c.Teachers["j"])
 	}
 }

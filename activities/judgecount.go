@@ -23,14 +23,16 @@ const (
 func (c *Counter) countJudges(tasks []datasets.Task) {
 	samples := int64(samplingOf(c.rt.recipe).Most)
 	answers := samples * int64(len(tasks[0].Route))
+	// Where all teachers fail, what the fallback says is judged as well.
+	further := samples * int64(len(tasks[0].Fallback))
 	for i := range tasks {
 		env := &environment{task: &tasks[i], candidate: &datasets.Candidate{}}
 		for _, p := range c.rt.asksAbout(c.rt.check, env) {
-			c.judged(p, &tasks[i], answers*p.each())
+			c.judged(p, &tasks[i], answers*p.each(), further*p.each())
 		}
 		if p := c.rt.pairJudge; p != nil {
 			n := min(answers, int64(c.rt.recipe.Merge.Judge.Most))
-			c.judged(p, &tasks[i], n*(n-1))
+			c.judged(p, &tasks[i], n*(n-1), 0)
 		}
 	}
 }
@@ -67,8 +69,9 @@ func (rt *runtime) asksAbout(k *check, env *environment) []*paidCheck {
 	return out
 }
 
-// judged counts questions of one judge about a task.
-func (c *Counter) judged(p *paidCheck, task *datasets.Task, asks int64) {
+// judged counts questions of one judge about a task; of further ones, which may
+// follow, only what they cost at most.
+func (c *Counter) judged(p *paidCheck, task *datasets.Task, asks, further int64) {
 	if asks == 0 {
 		return
 	}
@@ -94,7 +97,7 @@ func (c *Counter) judged(p *paidCheck, task *datasets.Task, asks int64) {
 	}
 	if price := p.base.price; price != nil {
 		most := int64(float64(bytes)*price.Input + float64(cap)*price.Output)
-		n.MostMicros += asks * most
+		n.MostMicros += (asks + further) * most
 		n.LargestMicros = max(n.LargestMicros, most)
 	}
 	c.Teachers[p.Teacher] = n
