@@ -16,6 +16,8 @@ type Comparison struct {
 	Seed   uint64  `json:"seed" jsonschema:"description=of everything here that is drawn by chance"`
 	Level  float64 `json:"level" jsonschema:"description=chance of any false finding in a family of tests"`
 	Scopes []Scope `json:"scopes" jsonschema:"description=all tasks first and then each domain and effort"`
+
+	left int // domains and efforts that are not compared, for want of room
 }
 
 // A Scope is some tasks: all, or those of one domain and effort.
@@ -145,6 +147,7 @@ func (a *Aggregator) comparison(infos []TeacherInfo) *Comparison {
 	if judged == 0 {
 		return nil
 	}
+	cells, c.left = a.grid.largest(cells, order)
 	// Tests that are drawn by chance must be fine enough for their family.
 	pairs := len(infos) * (len(infos) - 1) / 2
 	c.Scopes = append(c.Scopes, newScope(cellName{}, all, order, infos, pairs))
@@ -457,6 +460,9 @@ func (c *Comparison) notes(lost bool) []string {
 		"Teachers are compared in pairs on the tasks that both were asked at first hand; a task that went to a fallback because others had failed is in no rate. Failed asks and unknown verdicts count as not passed (intention to treat); bounds say where the rate is if every unknown passed.",
 		fmt.Sprintf("With one sample a task: McNemar's exact test and Newcombe's interval (method 10, uncorrected). With several: sign-flip test of the tasks' rates and bootstrap over tasks (%d resamples, seed %d), Wilson at the effective sample size (for differences, variances recovered from it) below 100 tasks or near 0 and 1, and the normal interval over tasks above 5,000. P values are two-sided and adjusted by Holm over the family that is named; a lead is a lead where the adjusted p is below %g.", stats.Resamples, c.Seed, c.Level),
 		"\"No difference shown\" is not \"equal\": \"shows from\" is the smallest difference that so many tasks show with a power of 80 %.",
+	}
+	if c.left > 0 {
+		notes = append(notes, fmt.Sprintf("A comparison has room for %s pairs of teachers: the %d domains and efforts with the fewest asks are in that of all tasks alone.", grouped(maxPairs), c.left))
 	}
 	if lost {
 		notes = append(notes, fmt.Sprintf("More than %d domains and efforts: what came later is not in the comparison.", maxCompared))

@@ -122,6 +122,42 @@ func (g *grid) names() []cellName {
 	})
 }
 
+// maxPairs bounds the pairs of teachers of all domains and efforts: a report is
+// to be read, and fifty teachers are 1,225 pairs each time.
+const maxPairs = 20_000
+
+// largest keeps of the judged cells those with the most rows for which there is
+// room, in the order of cells, and says how many that leaves out.
+func (g *grid) largest(cells []cellName, teachers []int) (kept []cellName, left int) {
+	var judged []cellName
+	for _, name := range cells {
+		if g.cells[name].judged {
+			judged = append(judged, name)
+		}
+	}
+	slices.SortStableFunc(judged, func(a, b cellName) int { return cmp.Compare(len(g.cells[b].rows), len(g.cells[a].rows)) })
+	pairs, room := 0, map[cellName]bool{}
+	for _, name := range judged {
+		seen, n := make([]bool, len(teachers)), 0
+		for _, row := range g.cells[name].rows {
+			if !seen[row.teacher] {
+				seen[row.teacher] = true
+				n++
+			}
+		}
+		if pairs += n * (n - 1) / 2; pairs > maxPairs {
+			break
+		}
+		room[name] = true
+	}
+	for _, name := range cells {
+		if room[name] {
+			kept = append(kept, name)
+		}
+	}
+	return kept, len(judged) - len(kept)
+}
+
 // refused tells whether a filter found that the answer refuses.
 func refused(c *datasets.Candidate) bool {
 	return slices.ContainsFunc(c.RejectReasons, func(r string) bool { return r == "refusal" || strings.HasPrefix(r, "refusal:") })

@@ -37,15 +37,24 @@ var page = template.Must(template.New("report").Funcs(template.FuncMap{
 	"tokens":   func(f Figures) string { return grouped(f.PromptTokens + f.CompletionTokens) },
 }).Parse(pageText))
 
+// shownCells bounds the rows of domains that a page holds: domains may come from
+// a column of anything.
+const shownCells = 2000
+
 // HTML writes the comparison as one page that needs nothing else: no request and
 // no script but its own, which sorts tables and looks through prompts; without
 // scripts it shows everything but the prompts. Light or dark as the reader's
 // system is. What models and names say is text, never markup: the page's
 // policy allows no other script to run either.
 func (r *Report) HTML(w io.Writer) error {
+	cells, more := byDomain(r.Cells), 0
+	if len(cells) > shownCells {
+		cells, more = cells[:shownCells], len(cells)-shownCells
+	}
 	return page.Execute(w, struct {
 		Teachers    []Teacher
 		Cells       []Cell
+		MoreCells   int
 		Scopes      []Scope
 		Preferences *Preferences
 		Drift       []Drift
@@ -53,7 +62,7 @@ func (r *Report) HTML(w io.Writer) error {
 		Browser     *browser
 		Script      template.JS
 		Nonce       string
-	}{r.Teachers, byDomain(r.Cells), r.scopes(), r.Preferences, r.Drift, r.Notes, r.browser, template.JS(pageScript), scriptHash})
+	}{r.Teachers, cells, more, r.scopes(), r.Preferences, r.Drift, r.Notes, r.browser, template.JS(pageScript), scriptHash})
 }
 
 // scriptHash is what the page's policy allows to run.

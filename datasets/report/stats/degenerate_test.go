@@ -75,3 +75,13 @@ func TestAllTiesAreNoInterval(t *testing.T) {
 		t.Errorf("%v [%v, %v] from ties alone", rate, lo, hi)
 	}
 }
+
+// TestUnionsAreThoseOfEachSet: counted at once and one by one.
+func TestUnionsAreThoseOfEachSet(t *testing.T) {
+	s := Solved{0: 7, 0b1: 3, 0b1010: 5, 0b11111: 2, 0b10100: 11}
+	for set, got := range s.unions(5) {
+		if want := s.By(uint64(set)); got != want {
+			t.Errorf("set %b solves %d, want %d", set, got, want)
+		}
+	}
+}

@@ -96,13 +96,39 @@ func (s Solved) Cheapest(n int, costs []float64, share float64) (best TeacherSet
 	if n > exactSets {
 		return s.greedy(n, costs, need), false, true
 	}
+	solved := s.unions(n)
 	for set := uint64(1); set <= all; set++ {
-		one := TeacherSet{Set: set, Solved: s.By(set), Cost: costOf(set, costs)}
+		one := TeacherSet{Set: set, Solved: solved[set], Cost: costOf(set, costs)}
 		if one.Solved >= need && (!ok || one.before(best)) {
 			best, ok = one, true
 		}
 	}
 	return best, true, ok
+}
+
+// unions is [Solved.By] of every set of the first n teachers, at once: what a set
+// does not solve is what only others solve, summed over subsets a teacher at a
+// time.
+func (s Solved) unions(n int) []int64 {
+	all := uint64(1)<<n - 1
+	within := make([]int64, all+1) // tasks that nobody outside of the set solves
+	var tasks int64
+	for key, count := range s {
+		within[key&all] += count
+		tasks += count
+	}
+	for i := range n {
+		for set := range within {
+			if set>>i&1 == 1 {
+				within[set] += within[set&^(1<<i)]
+			}
+		}
+	}
+	out := make([]int64, all+1)
+	for set := range out {
+		out[set] = tasks - within[all&^uint64(set)]
+	}
+	return out
 }
 
 func (t TeacherSet) before(o TeacherSet) bool {
