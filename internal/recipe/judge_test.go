@@ -1,6 +1,7 @@
 package recipe
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -123,5 +124,22 @@ func TestBadJudges(t *testing.T) {
 	// Only a judge is left, and nobody to be judged.
 	if _, err := Parse("r.yaml", []byte("name: n\nprompts: [{path: p.jsonl}]\nteachers: [{id: j, base_url: https://b/v1, model: m}]\ncheck: [{verifier: judge, teacher: j, rubric: x}]\n")); err == nil || !strings.Contains(err.Error(), `"default"; teacher j only judges: say what it serves, or add a teacher`) {
 		t.Errorf("%v", err)
+	}
+}
+
+// A teacher that judges is asked tasks under a rule only where it says what it
+// serves, as under any other route.
+func TestJudgesInRules(t *testing.T) {
+	const text = `name: d
+prompts: [{path: p.jsonl}]
+teachers: [{id: a, model: m, base_url: http://localhost/v1}, {id: j, model: n, base_url: http://localhost/v1, identity: j%s}]
+ask: {route: {rules: [{teachers: [a], fallback: [j]}]}}
+check: [{verifier: judge, teacher: j, rubric: x}]
+`
+	if _, err := Parse("d.yaml", []byte(fmt.Sprintf(text, ""))); err == nil || !strings.Contains(err.Error(), `ask.route.rules[0].fallback[0]: teacher "j" only judges`) {
+		t.Errorf("%v", err)
+	}
+	if _, err := Parse("d.yaml", []byte(fmt.Sprintf(text, ", serves: [{domain: default}]"))); err != nil {
+		t.Error(err)
 	}
 }

@@ -131,6 +131,8 @@ func (c *checker) ruleTeachers(ids []string, path string, seen map[string]string
 			c.fault(at, "no teacher has the id "+quote(id), didYouMean(id, known))
 		case first != "":
 			c.fault(at, "teacher "+quote(id)+" is there already, as "+first, "it is asked once: remove one")
+		case c.r.OnlyJudges(id):
+			c.fault(at, "teacher "+quote(id)+" only judges, and is asked no tasks", "say what it serves, such as serves: [{domain: math}], or name another")
 		default:
 			seen[id] = at
 		}
