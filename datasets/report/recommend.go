@@ -108,46 +108,51 @@ func above(leads map[string][]string, teacher string) int {
 	return len(seen) - 1
 }
 
-// RecipeLines are the recommendations as lines of a recipe: serves of each
-// teacher, to be put under its entry. What is undecided stands as a comment.
-func RecipeLines(list []Recommendation) string {
-	var b strings.Builder
-	by := map[string][]Recommendation{}
-	var order []string
+// RecipeLines are the recommendations as a route of a recipe: a rule for each
+// domain and effort that one teacher gets, and a last one by which all teachers
+// get what is left. What is undecided stands as a comment. They are empty where
+// nothing is decided.
+func RecipeLines(list []Recommendation, teachers []string) string {
+	var rules, open strings.Builder
 	for _, r := range list {
-		if r.Why == RecommendUndecided {
+		switch r.Why {
+		case RecommendUndecided:
 			why := "too few tasks"
 			if r.Tasks >= MinRecommended {
 				why = "no price decides, or leads do not set one above the others"
 			}
-			fmt.Fprintf(&b, "# undecided: %s at %s (%d tasks: %s)\n", yamlComment(r.Domain), yamlComment(r.Effort), r.Tasks, why)
-			continue
-		}
-		if by[r.Teacher] == nil {
-			order = append(order, r.Teacher)
-		}
-		by[r.Teacher] = append(by[r.Teacher], r)
-	}
-	for _, id := range order {
-		fmt.Fprintf(&b, "# under the teacher %s:\nserves:\n", yamlComment(id))
-		for _, r := range by[id] {
-			note := "its lead survives Holm's adjustment"
-			if r.Why == RecommendCheapest {
-				others := make([]string, 0, len(r.Tied))
-				for _, t := range r.Tied {
-					if t != id {
-						others = append(others, yamlComment(t))
-					}
-				}
-				note = "tie: cheapest"
-				if len(others) > 0 {
-					note += ", no difference shown to " + strings.Join(others, ", ")
-				}
-			}
-			fmt.Fprintf(&b, "  - {domain: %s, effort: [%s]}  # %s\n", yamlText(r.Domain), yamlText(r.Effort), note)
+			fmt.Fprintf(&open, "# undecided: %s at %s (%d tasks: %s)\n", yamlComment(r.Domain), yamlComment(r.Effort), r.Tasks, why)
+		default:
+			when := fmt.Sprintf("domain == %s and effort == %s", strconv.Quote(r.Domain), strconv.Quote(r.Effort))
+			fmt.Fprintf(&rules, "      - {when: %s, teachers: [%s]}  # %s\n", yamlText(when), yamlText(r.Teacher), r.note())
 		}
 	}
-	return b.String()
+	if rules.Len() == 0 {
+		return open.String()
+	}
+	quoted := make([]string, len(teachers))
+	for i, id := range teachers {
+		quoted[i] = yamlText(id)
+	}
+	return open.String() + "ask:\n  route:\n    rules:\n" + rules.String() +
+		fmt.Sprintf("      - {teachers: [%s]}  # what is left\n", strings.Join(quoted, ", "))
+}
+
+// note says why a teacher is recommended.
+func (r *Recommendation) note() string {
+	if r.Why != RecommendCheapest {
+		return "its lead survives Holm's adjustment"
+	}
+	var others []string
+	for _, t := range r.Tied {
+		if t != r.Teacher {
+			others = append(others, yamlComment(t))
+		}
+	}
+	if len(others) == 0 {
+		return "tie: cheapest"
+	}
+	return "tie: cheapest, no difference shown to " + strings.Join(others, ", ")
 }
 
 // yamlText is a text that YAML reads back as it is: in single quotes, or, where

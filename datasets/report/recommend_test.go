@@ -36,8 +36,8 @@ func TestRecommend(t *testing.T) {
 	if m := got["solo"]; m.Teacher != "a" || m.Why != RecommendCheapest {
 		t.Errorf("solo: %+v", m)
 	}
-	lines := RecipeLines(r.Comparison.Recommend())
-	for _, want := range []string{"# under the teacher a:\nserves:\n", "- {domain: 'math', effort: ['x']}  # its lead survives", "tie: cheapest, no difference shown to b", "# undecided: chat at x (3 tasks: too few tasks)"} {
+	lines := RecipeLines(r.Comparison.Recommend(), []string{"a", "b", "c"})
+	for _, want := range []string{"ask:\n  route:\n    rules:\n", `- {when: 'domain == "math" and effort == "x"', teachers: ['a']}  # its lead survives`, "- {teachers: ['a', 'b', 'c']}  # what is left\n", "tie: cheapest, no difference shown to b", "# undecided: chat at x (3 tasks: too few tasks)"} {
 		if !strings.Contains(lines, want) {
 			t.Errorf("lines lack %q:\n%s", want, lines)
 		}
@@ -50,13 +50,13 @@ func TestRecipeLinesOfHostileNames(t *testing.T) {
 	lines := RecipeLines([]Recommendation{
 		{Domain: "x'}\n- api_key_env: HOME", Effort: "y", Why: RecommendLead, Teacher: "a\nb: c"},
 		{Domain: "a\nb: c", Effort: "y", Why: RecommendUndecided},
-	})
+	}, []string{"a\nb: c"})
 	for line := range strings.Lines(lines) {
 		if strings.HasPrefix(line, "b:") || strings.HasPrefix(line, "- api") {
 			t.Errorf("a name became a line of its own:\n%s", lines)
 		}
 	}
-	if !strings.Contains(lines, `"x'}\n- api_key_env: HOME"`) {
+	if !strings.Contains(lines, `"x''}\n- api_key_env: HOME"`) {
 		t.Errorf("the domain is not quoted:\n%s", lines)
 	}
 }
@@ -85,8 +85,8 @@ func TestRecommendOnUnlikeTasks(t *testing.T) {
 }
 
 func TestRecipeLinesOfUnprintableNames(t *testing.T) {
-	lines := RecipeLines([]Recommendation{{Domain: "a\x1b[2J\u202e", Effort: "y", Why: RecommendLead, Teacher: "t"}})
-	if !strings.Contains(lines, `{domain: "a\x1b[2J\u202e", effort: ['y']}`) {
+	lines := RecipeLines([]Recommendation{{Domain: "a\x1b[2J\u202e", Effort: "y", Why: RecommendLead, Teacher: "t"}}, nil)
+	if !strings.Contains(lines, `{when: 'domain == "a\x1b[2J\u202e" and effort == "y"', teachers`) {
 		t.Errorf("the domain does not come back as it was:\n%s", lines)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stillhouse-data/stillhouse/activities"
 	"github.com/stillhouse-data/stillhouse/datasets/report"
+	"github.com/stillhouse-data/stillhouse/internal/recipe"
 	"github.com/stillhouse-data/stillhouse/internal/wire"
 )
 
@@ -79,7 +80,7 @@ func (a *app) compare(ctx context.Context, path string, n int, yes bool, file st
 		return err
 	}
 	found := compared{Tasks: len(tasks), Report: rep, Recommend: rep.Comparison.Recommend()}
-	found.Lines = report.RecipeLines(found.Recommend)
+	found.Lines = report.RecipeLines(found.Recommend, askedTeachers(r))
 	if file != "" {
 		if err := writeReport(file, rep); err != nil {
 			return err
@@ -100,4 +101,15 @@ func (a *app) compare(ctx context.Context, path string, n int, yes bool, file st
 		fmt.Fprintf(a.out, "\nA route that this sample of %s tasks supports, as lines of the recipe:\n\n%s", grouped(int64(len(tasks))), found.Lines)
 	}
 	return sampleEnd(out, nil)
+}
+
+// askedTeachers are the ids of those that answer tasks, not only judge.
+func askedTeachers(r *recipe.Recipe) []string {
+	var out []string
+	for i := range r.Teachers {
+		if id := r.Teachers[i].ID; !r.OnlyJudges(id) {
+			out = append(out, id)
+		}
+	}
+	return out
 }
