@@ -75,12 +75,22 @@ check: [{verifier: code, language: python, timeout: 10s}]
 `, name))
 }
 
+// needSandbox skips a test where bubblewrap does not work, as on a machine that
+// forbids user namespaces, unless STILLHOUSE_REQUIRE_SANDBOX=1.
+func needSandbox(t *testing.T) {
+	t.Helper()
+	if os.Getenv("STILLHOUSE_REQUIRE_SANDBOX") == "1" {
+		return
+	}
+	if out, err := exec.Command("bwrap", "--unshare-all", "--ro-bind", "/", "/", "true").CombinedOutput(); err != nil {
+		t.Skipf("bubblewrap does not work here: %v %s", err, out)
+	}
+}
+
 // TestCodeIsRunInASandbox builds a dataset whose answers are run, and finds the
 // right ones in it alone.
 func TestCodeIsRunInASandbox(t *testing.T) {
-	if _, err := exec.LookPath("bwrap"); err != nil && os.Getenv("STILLHOUSE_REQUIRE_SANDBOX") != "1" {
-		t.Skip("bwrap is not installed")
-	}
+	needSandbox(t)
 	h := newHouse(t)
 	r := h.build(codeRecipe(t, "humaneval"))
 	if r.Candidates != 2*codeProblems || r.Teachers["solves"].Accepted != codeProblems || r.Teachers["cheats"].Accepted != 0 || r.Rows["train"] != codeProblems {
@@ -131,9 +141,7 @@ func TestCodeIsNotRunWithoutASandbox(t *testing.T) {
 // TestCodeIsRunByAWorkerOfItsOwn: on a cluster whose other worker has no
 // sandbox, a worker with that one role runs the code.
 func TestCodeIsRunByAWorkerOfItsOwn(t *testing.T) {
-	if _, err := exec.LookPath("bwrap"); err != nil && os.Getenv("STILLHOUSE_REQUIRE_SANDBOX") != "1" {
-		t.Skip("bwrap is not installed")
-	}
+	needSandbox(t)
 	cluster := newHouse(t)
 	cluster.serve()
 	_, vars := cluster.store()
