@@ -10,6 +10,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/stillhouse-data/stillhouse/internal/chat"
+	"github.com/stillhouse-data/stillhouse/internal/testdata"
 )
 
 // A family of prompts of the fixture, and how many of it may stay.
@@ -111,6 +112,7 @@ func fixture() []family {
 
 // TestFixture holds what stays of texts that other tools merged.
 func TestFixture(t *testing.T) {
+	testdata.Pure(t)
 	all := struct {
 		documents []Document
 		survivors int

@@ -4,11 +4,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stillhouse-data/stillhouse/internal/testdata"
 )
 
 // TestHostileTextsTakeLinearTime has texts that would take minutes if anything
 // looked at the rest of a text from every place in it.
 func TestHostileTextsTakeLinearTime(t *testing.T) {
+	testdata.Pure(t)
 	const size = 1 << 20
 	for name, unit := range map[string]string{
 		"quotes":               `"`,

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"testing"
+
+	"github.com/stillhouse-data/stillhouse/internal/testdata"
 )
 
 // nearDuplicates finds with signatures.
@@ -35,6 +37,7 @@ func nearDuplicates(t testing.TB, o NearOptions, documents []Document) ([]Match,
 }
 
 func TestNearFindsWhatComparingAllFinds(t *testing.T) {
+	testdata.Pure(t)
 	answers := alpaca(t)
 	documents := make([]Document, len(answers))
 	for i, a := range answers {

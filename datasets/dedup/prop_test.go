@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/stillhouse-data/stillhouse/internal/testdata"
 )
 
 // spread looks for near-duplicates in stages, with the documents in parts of
@@ -182,6 +184,7 @@ func TestRecall(t *testing.T) {
 // TestCopiesMakeNoCrowd has many copies of one text: all but the first go, and
 // few pairs are compared.
 func TestCopiesMakeNoCrowd(t *testing.T) {
+	testdata.Pure(t)
 	var documents []Document
 	for i := range 5000 {
 		documents = append(documents, Document{Order: uint64(i), Text: fmt.Sprint("the same text of a handful of words each time, ", []string{"please", "thanks"}[i%2])})
@@ -200,6 +203,7 @@ func TestCopiesMakeNoCrowd(t *testing.T) {
 // TestTwinsInACrowd has a template that is filled with names, three times
 // each: a crowd of texts that are no duplicates, but for two of each name.
 func TestTwinsInACrowd(t *testing.T) {
+	testdata.Pure(t)
 	const names = 3000
 	name := func(i int) string {
 		return string([]byte{'A' + byte(i%26), 'a' + byte(i/26%26), 'a' + byte(i/676), 'o', 'x'})

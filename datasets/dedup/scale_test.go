@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/stillhouse-data/stillhouse/internal/testdata"
 )
 
 // shortText makes the text of document i: 8 to 20 words. One in fifty is an
@@ -77,6 +79,7 @@ func findShort(t testing.TB, o NearOptions, dir string, n uint64, seen *peak) Ne
 
 // TestMemoryDoesNotGrow has four times as many documents in the same memory.
 func TestMemoryDoesNotGrow(t *testing.T) {
+	testdata.Pure(t)
 	if testing.Short() {
 		t.Skip("looks at 250,000 documents")
 	}

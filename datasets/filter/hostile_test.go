@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stillhouse-data/stillhouse/internal/testdata"
 )
 
 // TestHostileTextTakesLittleTime holds that no text makes a filter slow: 256
@@ -11,6 +13,7 @@ import (
 // what any takes (a second on a busy machine) and far below what a step in the
 // square of the length would (a minute).
 func TestHostileTextTakesLittleTime(t *testing.T) {
+	testdata.Pure(t)
 	const size, bound = 1 << 18, 20 * time.Second
 	filters := all(t)
 	for _, piece := range append(fragments, "I am a model of gpt ", "as an ai chatbot assistant model ", "1 ", "12345678 ", "a@", "a.a@a.aa ", "::", "a:b:", "<", "<|", "<|a", "$", "$a", "```", "` ``", "「", `"`, "\n", "\n\n", ". ", "-", "english", "xenglish ", "i was created by ", "我是", "sk-", "<think", "1.1.1.", "+1 ", "(((", `\`, "\\(", "ab", "[INST", "I'm sorry, but ") {

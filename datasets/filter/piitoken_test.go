@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/stillhouse-data/stillhouse/datasets"
+	"github.com/stillhouse-data/stillhouse/internal/testdata"
 )
 
 // TestTokensAreThoseOfThePattern holds what is found to the pattern that says
@@ -30,6 +31,7 @@ func TestTokensAreThoseOfThePattern(t *testing.T) {
 // TestKeysTakeLinearTime: a text of the beginnings of keys takes no longer than
 // another.
 func TestKeysTakeLinearTime(t *testing.T) {
+	testdata.Pure(t)
 	for _, piece := range []string{"eyJ-", "eyJaaaaaaaaaaaa.", ".eyJ", "sk-", "xoxb-", "-----BEGIN PRIVATE KEY-----a"} {
 		begun := time.Now()
 		findKeys(strings.Repeat(piece, 1<<20/len(piece)), func(string, int, int) {})

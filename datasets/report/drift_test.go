@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/stillhouse-data/stillhouse/datasets"
+	"github.com/stillhouse-data/stillhouse/internal/testdata"
 )
 
 var probedAt = time.Date(2026, 12, 7, 3, 0, 0, 0, time.UTC)
@@ -107,6 +108,7 @@ func exactSignTest(a, b int64) float64 {
 }
 
 func TestSignTest(t *testing.T) {
+	testdata.Pure(t)
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := rapid.Int64Range(0, 1500).Draw(t, "a"), rapid.Int64Range(0, 1500).Draw(t, "b")
 		got, want := signTest(a, b), exactSignTest(a, b)
