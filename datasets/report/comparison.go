@@ -457,7 +457,7 @@ func (c *Comparison) notes(lost bool) []string {
 		return nil
 	}
 	notes := []string{
-		"Teachers are compared in pairs on the tasks that both were asked at first hand; a task that went to a fallback because others had failed is in no rate. Failed asks and unknown verdicts count as not passed (intention to treat); bounds say where the rate is if every unknown passed.",
+		"Teachers are compared in pairs on the tasks that both were asked at first hand; answers of a fallback, which was asked because others had failed, are in no rate of the comparison, and in the counts of the tables above it. Failed asks and unknown verdicts count as not passed (intention to treat); bounds say where the rate is if every unknown passed.",
 		fmt.Sprintf("With one sample a task: McNemar's exact test and Newcombe's interval (method 10, uncorrected). With several: sign-flip test of the tasks' rates and bootstrap over tasks (%d resamples, seed %d), Wilson at the effective sample size (for differences, variances recovered from it) below 100 tasks or near 0 and 1, and the normal interval over tasks above 5,000. P values are two-sided and adjusted by Holm over the family that is named; a lead is a lead where the adjusted p is below %g.", stats.Resamples, c.Seed, c.Level),
 		"\"No difference shown\" is not \"equal\": \"shows from\" is the smallest difference that so many tasks show with a power of 80 %.",
 	}
