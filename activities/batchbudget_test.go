@@ -57,6 +57,7 @@ func (w *world) withBudget() *world {
 // A batch reserves the most that it can cost and settles what it did cost: one
 // after the other all go through a budget that has room for one of them.
 func TestABudgetOfBatches(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	server := teacherstest.NewBatch(t, answers42, teacherstest.BatchOptions{})
 	w := newWorld(t).withBudget()
 	w.file("p.jsonl", sums(40))
@@ -89,6 +90,7 @@ func TestABudgetOfBatches(t *testing.T) {
 // A batch that the budget has no room for becomes smaller ones; where not even a
 // row fits, the teacher stops at the budget.
 func TestABatchThatABudgetHasNoRoomFor(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	server := teacherstest.NewBatch(t, answers42, teacherstest.BatchOptions{})
 	w := newWorld(t).withBudget()
 	w.file("p.jsonl", sums(16))
@@ -134,6 +136,7 @@ func TestABatchThatABudgetHasNoRoomFor(t *testing.T) {
 // the budget counts the most that it can have cost, as the ledger counts it as
 // billable.
 func TestABudgetCountsRowsThatMayBeCharged(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	server := teacherstest.NewBatch(t, answers42, teacherstest.BatchOptions{
 		Results: func(_ teacherstest.BatchJob, errors bool, lines []string) []string {
 			if errors || len(lines) < 4 {
@@ -170,6 +173,7 @@ func (d *busyDesk) Lease(ctx context.Context, dataset string, r budget.Request) 
 
 // A submission that another worker moved on meanwhile is charged once.
 func TestABatchThatAnotherWorkerMovedOnIsReservedOnce(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	server := teacherstest.NewBatch(t, answers42, teacherstest.BatchOptions{})
 	w := newWorld(t)
 	d := &busyDesk{desk: &desk{}}
@@ -216,6 +220,7 @@ func TestABatchThatAnotherWorkerMovedOnIsReservedOnce(t *testing.T) {
 // held of it, and did not cost, comes back. Of an account that has ended nothing
 // comes into another.
 func TestTheNextRunSettlesWhatABatchHeld(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	for _, ended := range []bool{false, true} {
 		server := teacherstest.NewBatch(t, answers42, teacherstest.BatchOptions{})
 		w := newWorld(t)

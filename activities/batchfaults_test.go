@@ -20,6 +20,7 @@ import (
 // A crash, or a lost call, at every point between planning and keeping: the same
 // answers, and nothing is submitted twice.
 func TestNoPointAtWhichABatchIsSubmittedTwice(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	for _, api := range bothBatchAPIs {
 		t.Run(api, func(t *testing.T) {
 			points := 0
@@ -82,6 +83,7 @@ func batchWithStoreFault(t *testing.T, api, kind string, point int) bool {
 
 // Every call to the endpoint fails once in every way.
 func TestNoFaultOfTheEndpointSubmitsTwice(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	faults := map[string]teacherstest.BatchFault{
 		"500": {Status: 500}, "429": {Status: 429, Message: "slow down", Retry: time.Second}, "502": {Status: 502},
 		"reset before": {Before: true}, "answer lost": {After: true},

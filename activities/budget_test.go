@@ -63,6 +63,7 @@ func (w *world) givesBack() {
 }
 
 func TestAskStopsAtTheBudget(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	var mu sync.Mutex
 	billed := int64(0)
 	server := teacherstest.New(t, func(r teacherstest.Request) teacherstest.Reply {
@@ -122,6 +123,7 @@ func TestAskStopsAtTheBudget(t *testing.T) {
 
 // A teacher whose own budget is spent stops; the others go on.
 func TestATeachersBudgetStopsIt(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	server := teacherstest.New(t, answers42)
 	w := newWorld(t)
 	w.withBudgets()

@@ -52,6 +52,7 @@ func (r *run) escalate() wire.RefineCounts {
 // The labels of GSM8K's recorded answers say which problems go on to the second
 // model, and which of them it solves.
 func TestKnownTruthOfEscalation(t *testing.T) {
+	testdata.Heavy(t)
 	path := testdata.Path(t, "data/gsm8k/example_model_solutions.jsonl")
 	file, err := os.Open(path)
 	if err != nil {

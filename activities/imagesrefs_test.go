@@ -14,6 +14,7 @@ import (
 
 	"github.com/stillhouse-data/stillhouse/internal/images"
 	"github.com/stillhouse-data/stillhouse/internal/sources"
+	"github.com/stillhouse-data/stillhouse/internal/testdata"
 )
 
 // References come with the data. One of any length or of any characters is its
@@ -59,6 +60,7 @@ func (countedReader) Close() error { return nil }
 // Rows may hold their images themselves: those of a few hundred rows together
 // need not fit the memory.
 func TestInlineImagesAreFoundAFewAtATime(t *testing.T) {
+	testdata.Heavy(t)
 	image := base64.StdEncoding.EncodeToString(append(bytes.Clone(pixel), make([]byte, 4<<20)...))
 	var file bytes.Buffer
 	for i := range 20 {

@@ -217,6 +217,7 @@ func TestAJudgeThatCannotBeUsed(t *testing.T) {
 
 // A build that runs out of its budget while it judges keeps what it paid for.
 func TestABudgetThatEndsAmongJudges(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	answers := teacherstest.New(t, echo)
 	judge := teacherstest.New(t, func(r teacherstest.Request) teacherstest.Reply {
 		return teacherstest.Reply{Content: judged(r, 10)}

@@ -38,6 +38,7 @@ teachers:
 }
 
 func TestKnownTruth(t *testing.T) {
+	testdata.Heavy(t)
 	w := newWorld(t)
 
 	// Two teachers first: a further one asks only its own.

@@ -18,6 +18,7 @@ import (
 	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/internal/recipe"
 	"github.com/stillhouse-data/stillhouse/internal/sources"
+	"github.com/stillhouse-data/stillhouse/internal/testdata"
 )
 
 // textFile is a source in memory.
@@ -416,6 +417,7 @@ func TestPlanBoundsOpenShards(t *testing.T) {
 
 // The plan of many prompts takes no more memory than that of few.
 func TestPlanMemoryIsFlat(t *testing.T) {
+	testdata.Heavy(t)
 	if testing.Short() {
 		t.Skip("plans 40,000 prompts")
 	}

@@ -381,6 +381,7 @@ func TestOutcomesKeepTheCandidate(t *testing.T) {
 // are wanted next, though more answers are there than tasks; more money buys
 // exactly what is missing.
 func TestSamplesUntilOnePassesUnderABudget(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	const n = 40
 	m := &marker{asked: map[string]int{}}
 	server := teacherstest.New(t, m.reply)

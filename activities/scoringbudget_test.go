@@ -16,6 +16,7 @@ import (
 // Scoring calls pay from the build's budget: what fits is asked, what does not
 // is refused before it is sent, with the reason, and is asked once there is more.
 func TestScoringCallsPayFromTheBudget(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	server := teacherstest.New(t, func(r teacherstest.Request) teacherstest.Reply {
 		if r.Judged != "" {
 			return teacherstest.Reply{Scores: []float64{1}}

@@ -217,6 +217,7 @@ func (c *crash) hits(b *mem.Bucket) { b.Fault, b.Lost = c.dead, c.step }
 // A seal that dies between any two operations on the store gives the same one
 // version when another worker takes it up.
 func TestSealSurvivesACrashAnywhere(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	w := newWorld(t)
 	recordedSums(w, 20)
 	r := w.start(recordedSumsRecipe).ask()

@@ -5,10 +5,12 @@ import (
 
 	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/datasets/merge"
+	"github.com/stillhouse-data/stillhouse/internal/testdata"
 )
 
 // Four recorded teachers vote on GSM8K, and nobody looks at the gold.
 func TestVoteOnGSM8K(t *testing.T) {
+	testdata.Heavy(t)
 	w := newWorld(t)
 	_, result := w.build(gsmRecipe(t, 4) + "merge: {policy: vote, accept: any, share: 0.5, margin: 1}\n")
 	labelled, ties := 0, 0

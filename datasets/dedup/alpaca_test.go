@@ -91,7 +91,7 @@ func similarPairs(o NearOptions, documents []Document) map[[2]int]float64 {
 // TestAlpacaAnswers holds the definition of similarity to what is known of the
 // recorded answers of nine teachers.
 func TestAlpacaAnswers(t *testing.T) {
-	testdata.Pure(t)
+	testdata.Heavy(t)
 	answers := alpaca(t)
 	documents := make([]Document, len(answers))
 	for i, a := range answers {

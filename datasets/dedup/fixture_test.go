@@ -112,7 +112,7 @@ func fixture() []family {
 
 // TestFixture holds what stays of texts that other tools merged.
 func TestFixture(t *testing.T) {
-	testdata.Pure(t)
+	testdata.Heavy(t)
 	all := struct {
 		documents []Document
 		survivors int

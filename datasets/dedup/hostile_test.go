@@ -11,7 +11,7 @@ import (
 // TestHostileTextsTakeLinearTime has texts that would take minutes if anything
 // looked at the rest of a text from every place in it.
 func TestHostileTextsTakeLinearTime(t *testing.T) {
-	testdata.Pure(t)
+	testdata.Heavy(t)
 	const size = 1 << 20
 	for name, unit := range map[string]string{
 		"quotes":               `"`,

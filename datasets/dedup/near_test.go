@@ -37,7 +37,7 @@ func nearDuplicates(t testing.TB, o NearOptions, documents []Document) ([]Match,
 }
 
 func TestNearFindsWhatComparingAllFinds(t *testing.T) {
-	testdata.Pure(t)
+	testdata.Heavy(t)
 	answers := alpaca(t)
 	documents := make([]Document, len(answers))
 	for i, a := range answers {

@@ -184,7 +184,7 @@ func TestRecall(t *testing.T) {
 // TestCopiesMakeNoCrowd has many copies of one text: all but the first go, and
 // few pairs are compared.
 func TestCopiesMakeNoCrowd(t *testing.T) {
-	testdata.Pure(t)
+	testdata.Heavy(t)
 	var documents []Document
 	for i := range 5000 {
 		documents = append(documents, Document{Order: uint64(i), Text: fmt.Sprint("the same text of a handful of words each time, ", []string{"please", "thanks"}[i%2])})
@@ -203,7 +203,7 @@ func TestCopiesMakeNoCrowd(t *testing.T) {
 // TestTwinsInACrowd has a template that is filled with names, three times
 // each: a crowd of texts that are no duplicates, but for two of each name.
 func TestTwinsInACrowd(t *testing.T) {
-	testdata.Pure(t)
+	testdata.Heavy(t)
 	const names = 3000
 	name := func(i int) string {
 		return string([]byte{'A' + byte(i%26), 'a' + byte(i/26%26), 'a' + byte(i/676), 'o', 'x'})

@@ -79,7 +79,7 @@ func findShort(t testing.TB, o NearOptions, dir string, n uint64, seen *peak) Ne
 
 // TestMemoryDoesNotGrow has four times as many documents in the same memory.
 func TestMemoryDoesNotGrow(t *testing.T) {
-	testdata.Pure(t)
+	testdata.Heavy(t)
 	if testing.Short() {
 		t.Skip("looks at 250,000 documents")
 	}

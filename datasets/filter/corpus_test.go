@@ -188,7 +188,7 @@ const gopherOfGSM8K = 252
 // counts of refusal, identity, cutoff and language were read one by one; what
 // was found is in docs/filters.md.
 func TestCountsOnAlpacaEval(t *testing.T) {
-	testdata.Pure(t)
+	testdata.Heavy(t)
 	filters := append(chain(t), filterOf(t, "empty", nil), filterOf(t, "language", nil), filterOf(t, "pii", nil), filterOf(t, "identity", map[string]any{"assistant": true, "cutoff": false}))
 	counts := map[string]int{}
 	rows := alpacaeval(t)

@@ -13,7 +13,7 @@ import (
 // what any takes (a second on a busy machine) and far below what a step in the
 // square of the length would (a minute).
 func TestHostileTextTakesLittleTime(t *testing.T) {
-	testdata.Pure(t)
+	testdata.Heavy(t)
 	const size, bound = 1 << 18, 20 * time.Second
 	filters := all(t)
 	for _, piece := range append(fragments, "I am a model of gpt ", "as an ai chatbot assistant model ", "1 ", "12345678 ", "a@", "a.a@a.aa ", "::", "a:b:", "<", "<|", "<|a", "$", "$a", "```", "` ``", "「", `"`, "\n", "\n\n", ". ", "-", "english", "xenglish ", "i was created by ", "我是", "sk-", "<think", "1.1.1.", "+1 ", "(((", `\`, "\\(", "ab", "[INST", "I'm sorry, but ") {

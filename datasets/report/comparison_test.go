@@ -281,7 +281,7 @@ func BenchmarkComparison(b *testing.B) {
 // TestForms: every form of one comparison holds what it is to hold, and a name
 // from data stays text in each.
 func TestForms(t *testing.T) {
-	testdata.Pure(t)
+	testdata.Heavy(t)
 	r := gsm8kCandidates(t).Report()
 	r.Comparison.Scopes[0].Pairs[0].A = "<script>alert(1)</script>|[x](javascript:1)\x1b[2J"
 	var table, page, mark strings.Builder

@@ -108,7 +108,7 @@ func exactSignTest(a, b int64) float64 {
 }
 
 func TestSignTest(t *testing.T) {
-	testdata.Pure(t)
+	testdata.Heavy(t)
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := rapid.Int64Range(0, 1500).Draw(t, "a"), rapid.Int64Range(0, 1500).Draw(t, "b")
 		got, want := signTest(a, b), exactSignTest(a, b)

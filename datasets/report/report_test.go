@@ -146,7 +146,7 @@ func TestReportOfNothing(t *testing.T) {
 
 // The report depends on the set of candidates, not on their order.
 func TestReportIgnoresOrder(t *testing.T) {
-	testdata.Pure(t)
+	testdata.Heavy(t)
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 60).Draw(t, "n")
 		var all []*datasets.Candidate

@@ -11,7 +11,7 @@ import (
 // TestBlocksAreChosenInLinearTime: a line of a megabyte that names the entry
 // point everywhere takes no longer than another.
 func TestBlocksAreChosenInLinearTime(t *testing.T) {
-	testdata.Pure(t)
+	testdata.Heavy(t)
 	for _, language := range []string{"python", "javascript", "go", "shell"} {
 		for _, piece := range []string{"f ", "f(", "f", " f\t"} {
 			text := "```" + language + "\n" + strings.Repeat(piece, 1<<20/len(piece)) + "\n```\n"

@@ -14,7 +14,7 @@ import (
 // Around every gold of GSM8K's test set: what is near it, or names it among
 // others, or only on the way, never passes. The gold itself does.
 func TestMathHoldsAroundEveryGold(t *testing.T) {
-	testdata.Pure(t)
+	testdata.Heavy(t)
 	v := mustNew(t, "math", nil)
 	pattern := regexp.MustCompile(`####\s*(.+)$`)
 	forms := []string{"A: %", `Hence \boxed{%}.`, "The answer is %.", "#### %", "**Final Answer**\n\n$%$", "It is clear.\n\n%"}

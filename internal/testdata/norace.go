@@ -4,7 +4,7 @@ package testdata
 
 import "testing"
 
-// Pure skips a test of pure code over much data under the race detector, which
-// makes it ten times slower and has nothing to find in one goroutine. Without
-// -race it runs, and CI runs both.
-func Pure(testing.TB) {}
+// Heavy skips a test over much data under the race detector, which makes it ten
+// times slower: smaller tests run the same code there. Without -race it runs,
+// and CI runs both.
+func Heavy(testing.TB) {}

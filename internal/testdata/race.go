@@ -4,10 +4,10 @@ package testdata
 
 import "testing"
 
-// Pure skips a test of pure code over much data under the race detector, which
-// makes it ten times slower and has nothing to find in one goroutine. Without
-// -race it runs, and CI runs both.
-func Pure(t testing.TB) {
+// Heavy skips a test over much data under the race detector, which makes it ten
+// times slower: smaller tests run the same code there. Without -race it runs,
+// and CI runs both.
+func Heavy(t testing.TB) {
 	t.Helper()
-	t.Skip("pure code over much data: it runs without -race")
+	t.Skip("over much data: it runs without -race")
 }

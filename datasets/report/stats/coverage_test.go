@@ -80,7 +80,7 @@ func (c cell) covered(runs int, interval func([]Cluster, uint64) (lo, hi float64
 // are to hold, in the cells that matter: few tasks, rates near the ends, and
 // samples of a task that resemble each other.
 func TestCoverage(t *testing.T) {
-	testdata.Pure(t)
+	testdata.Heavy(t)
 	cells := []cell{
 		{30, 1, 0.5, 0}, {50, 1, 0.8, 0}, {200, 1, 0.7, 0}, {1000, 1, 0.9, 0},
 		{30, 4, 0.5, 0.3}, {30, 4, 0.8, 0.5}, {50, 8, 0.7, 0.6}, {60, 16, 0.5, 0.4}, {80, 4, 0.9, 0.3},
@@ -108,7 +108,7 @@ func TestCoverage(t *testing.T) {
 // TestPooledSamplesCoverTooLittle is the negative control: samples of one task
 // that are taken for independent give intervals that are too narrow.
 func TestPooledSamplesCoverTooLittle(t *testing.T) {
-	testdata.Pure(t)
+	testdata.Heavy(t)
 	for _, c := range []cell{{100, 8, 0.6, 0.5}, {200, 16, 0.5, 0.3}} {
 		got := c.covered(1000, func(c []Cluster, _ uint64) (lo, hi float64) { return PooledWilson(c) })
 		if got >= 0.85 {
@@ -120,7 +120,7 @@ func TestPooledSamplesCoverTooLittle(t *testing.T) {
 // TestRatioCoverage: dollars per accepted row, where what a task costs and
 // whether it is accepted have to do with each other; above 5,000 tasks too.
 func TestRatioCoverage(t *testing.T) {
-	testdata.Pure(t)
+	testdata.Heavy(t)
 	for _, c := range []struct{ tasks, runs int }{{120, 200}, {6000, 1000}} {
 		random := rand.New(rand.NewPCG(11, uint64(c.tasks)))
 		hits := 0
@@ -149,7 +149,7 @@ func TestRatioCoverage(t *testing.T) {
 // TestDifferenceCoverage: two answerers of the same tasks, whose rates go
 // together.
 func TestDifferenceCoverage(t *testing.T) {
-	testdata.Pure(t)
+	testdata.Heavy(t)
 	for _, c := range []struct {
 		cell
 		better float64 // what the second has more on every task's scale

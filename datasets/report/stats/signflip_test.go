@@ -43,7 +43,7 @@ func TestSignFlipSampledIsNearTheExact(t *testing.T) {
 // TestSignFlipSeesAFamily: the least p of the sampled test is small enough for
 // Holm's adjustment over the whole family.
 func TestSignFlipSeesAFamily(t *testing.T) {
-	testdata.Pure(t)
+	testdata.Heavy(t)
 	for _, family := range []int{0, 1, 36, 7_200, 250_000} {
 		if p := float64(max(1, family)) / float64(1+signFlipRoundsFor(family)); p > 0.026 {
 			t.Errorf("of %d tests the least p is %v after the adjustment", family, p)
