@@ -301,3 +301,16 @@ func TestForms(t *testing.T) {
 		}
 	}
 }
+
+// TestPairsWithoutCommonTasksTakeOneLine: where each teacher owns a domain most
+// pairs have nothing in common.
+func TestPairsWithoutCommonTasksTakeOneLine(t *testing.T) {
+	var b strings.Builder
+	if err := fed(3, "p - -", "- p f", "- f f", "p - -").Table(&b, 100); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(strings.Fields(b.String()), " ")
+	if !strings.Contains(text, "2 pairs are not comparable") || strings.Count(text, "not comparable") != 1 || !strings.Contains(text, "b c 2 +50.0") {
+		t.Errorf("%s", b.String())
+	}
+}

@@ -30,17 +30,30 @@ func (r *Report) comparisonLines(w io.Writer, width int) error {
 	}
 	s := &r.Comparison.Scopes[0]
 	rows := [][]string{{"a", "b", "common", "a - b", "95 %", "p", "p (Holm)", "shows from", "finding"}}
-	for i := range s.Pairs[:min(len(s.Pairs), shownPairs)] {
-		rows = append(rows, pairCells(&s.Pairs[i]))
+	apart, more := 0, 0
+	for i := range s.Pairs {
+		switch {
+		case s.Pairs[i].Finding == NotComparable:
+			apart++ // one line says it of all of them
+		case len(rows) > shownPairs:
+			more++
+		default:
+			rows = append(rows, pairCells(&s.Pairs[i]))
+		}
 	}
 	if _, err := io.WriteString(w, "\nagainst each other, in points, on the tasks that both were asked at first hand\n"); err != nil {
 		return err
 	}
-	if err := writeTable(w, rows, 2, []int{5, 7, 4, 2}, width); err != nil {
-		return err
+	if len(rows) > 1 {
+		if err := writeTable(w, rows, 2, []int{5, 7, 4, 2}, width); err != nil {
+			return err
+		}
 	}
 	var b strings.Builder
-	if more := len(s.Pairs) - shownPairs; more > 0 {
+	if apart > 0 {
+		b.WriteString(wrapped(fmt.Sprintf("%d pairs are not comparable: they have no common tasks that were judged (stillhouse compare asks every teacher the same ones)", apart), width) + "\n")
+	}
+	if more > 0 {
 		fmt.Fprintf(&b, "and %d more pairs: the report's JSON has all\n", more)
 	}
 	for _, one := range r.Comparison.shown()[1:] {
