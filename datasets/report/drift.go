@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/stillhouse-data/stillhouse/datasets"
+	"github.com/stillhouse-data/stillhouse/datasets/report/stats"
 )
 
 // A DriftSample is what is compared of one answer.
@@ -116,11 +116,11 @@ func CompareDrift(teacher string, probe int, at time.Time, pairs []DriftPair) Dr
 	}
 	if judged > 0 {
 		d.PassBefore, d.PassNow = proportion(passedBefore, judged), proportion(passedNow, judged)
-		d.PassP = ref(signTest(d.Worse, d.Better))
+		d.PassP = ref(stats.McNemar(d.Worse, d.Better))
 	}
 	if measured > 0 {
 		d.TokensBefore, d.TokensNow = ref(before/float64(measured)), ref(now/float64(measured))
-		d.LengthP = ref(signTest(d.Longer, d.Shorter))
+		d.LengthP = ref(stats.McNemar(d.Longer, d.Shorter)) // the sign test is the same sum
 	}
 	d.Models, d.Fingerprints = listNames(models), listNames(fingerprints)
 	d.judge()
@@ -180,27 +180,6 @@ func (d *Drift) judge() {
 	if d.LengthP != nil && *d.LengthP < driftLevel {
 		say("its answers have %.0f tokens where they had %.0f (p = %.2g)", *d.TokensNow, *d.TokensBefore, *d.LengthP)
 	}
-}
-
-// signTest is the two-sided exact test of whether a and b are draws of one half
-// each: twice the smaller tail of a binomial distribution, at most 1. With none
-// of either it is 1.
-func signTest(a, b int64) float64 {
-	n, k := a+b, min(a, b)
-	if n == 0 || a == b {
-		return 1
-	}
-	// Summed in logarithms: 2^-n alone underflows from 1,075 on.
-	logTail := math.Inf(-1)
-	whole, _ := math.Lgamma(float64(n) + 1)
-	for i := range k + 1 {
-		x, _ := math.Lgamma(float64(i) + 1)
-		y, _ := math.Lgamma(float64(n-i) + 1)
-		term := whole - x - y - float64(n)*math.Ln2
-		high, low := max(logTail, term), min(logTail, term)
-		logTail = high + math.Log1p(math.Exp(low-high))
-	}
-	return min(1, 2*math.Exp(logTail))
 }
 
 // Line says in one line what a probe showed.

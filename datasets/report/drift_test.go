@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/stillhouse-data/stillhouse/datasets"
+	"github.com/stillhouse-data/stillhouse/datasets/report/stats"
 	"github.com/stillhouse-data/stillhouse/internal/testdata"
 )
 
@@ -111,20 +112,20 @@ func TestSignTest(t *testing.T) {
 	testdata.Heavy(t)
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := rapid.Int64Range(0, 1500).Draw(t, "a"), rapid.Int64Range(0, 1500).Draw(t, "b")
-		got, want := signTest(a, b), exactSignTest(a, b)
+		got, want := stats.McNemar(a, b), exactSignTest(a, b)
 		if math.Abs(got-want) > 1e-9*max(want, 1e-300) && math.Abs(got-want) > 1e-300 {
-			t.Fatalf("signTest(%d, %d) = %g, want %g", a, b, got, want)
+			t.Fatalf("McNemar(%d, %d) = %g, want %g", a, b, got, want)
 		}
-		if got != signTest(b, a) || got < 0 || got > 1 {
-			t.Fatalf("signTest(%d, %d) = %g", a, b, got)
+		if got != stats.McNemar(b, a) || got < 0 || got > 1 {
+			t.Fatalf("McNemar(%d, %d) = %g", a, b, got)
 		}
 	})
 	for _, tc := range []struct {
 		a, b int64
 		p    float64
 	}{{0, 0, 1}, {5, 5, 1}, {0, 5, 0.0625}, {1, 9, 22.0 / 1024}, {0, 8, 2.0 / 256}} {
-		if got := signTest(tc.a, tc.b); math.Abs(got-tc.p) > 1e-12 {
-			t.Errorf("signTest(%d, %d) = %g, want %g", tc.a, tc.b, got, tc.p)
+		if got := stats.McNemar(tc.a, tc.b); math.Abs(got-tc.p) > 1e-12 {
+			t.Errorf("McNemar(%d, %d) = %g, want %g", tc.a, tc.b, got, tc.p)
 		}
 	}
 }

@@ -231,16 +231,12 @@ func PooledWilson(clusters []Cluster) (lo, hi float64) {
 	return Wilson(pass, n, Z95)
 }
 
-// Bootstrap is the 95 % percentile interval of a statistic over n tasks:
-// Resamples times n tasks are drawn with replacement and the statistic is
+// bootstrap is the 95 % percentile interval of a statistic over n tasks:
+// resamples times n tasks are drawn with replacement and the statistic is
 // taken of the drawn places, which it must not keep. Results that are NaN or
 // infinite, such as a ratio over nothing, are left out; where all are, the
 // ends are NaN. Efron and Tibshirani, An introduction to the bootstrap, 1993,
 // chapter 13.
-func Bootstrap(n int, seed uint64, statistic func(pick []int32) float64) (lo, hi float64) {
-	return bootstrap(n, seed, Resamples, statistic)
-}
-
 func bootstrap(n int, seed uint64, resamples int, statistic func(pick []int32) float64) (lo, hi float64) {
 	if n <= 0 {
 		return math.NaN(), math.NaN()
