@@ -40,6 +40,9 @@ type Intent struct {
 	Version   int64      `json:"version,omitempty"`
 	Unchanged bool       `json:"unchanged,omitempty"` // nothing differed from the version before
 	Reason    string     `json:"reason,omitempty"`
+	// Swept is when GC began to remove what the build had left: it can't go on
+	// from there.
+	Swept *time.Time `json:"swept,omitempty"`
 	// Progress is whatever the build wants shown, a JSON object; Result is
 	// what it says at its end.
 	Progress json.RawMessage `json:"progress,omitempty"`
@@ -48,6 +51,12 @@ type Intent struct {
 
 // Live reports whether the build's files are still wanted.
 func (i *Intent) Live() bool { return i.State == BuildRunning || i.State == BuildPaused }
+
+// sweptError says that the build's files are gone or going.
+func (i *Intent) sweptError() error {
+	return fmt.Errorf("%w build: gc removed what it had left at %s; start the build again, it reuses every answer",
+		ErrInvalid, i.Swept.Format(time.RFC3339))
+}
 
 // PutIntent enters a build. Where it is entered already, it is running again
 // and keeps the moment when it first started; a build that is done stays done.
@@ -60,6 +69,8 @@ func (c *Catalog) PutIntent(ctx context.Context, in Intent) error {
 		switch {
 		case old != nil && old.State == BuildDone:
 			return nil, nil
+		case old != nil && old.Swept != nil:
+			return nil, old.sweptError()
 		case old != nil:
 			in.Started = old.Started
 			if in.Progress == nil {

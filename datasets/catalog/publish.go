@@ -49,6 +49,9 @@ func (c *Catalog) publish(ctx context.Context, m Manifest) (Version, error) {
 	if err := m.complete(c.stamp()); err != nil {
 		return Version{}, err
 	}
+	if err := c.stillWanted(ctx, m.Dataset, m.BuildID); err != nil {
+		return Version{}, err
+	}
 	if err := c.allPresent(ctx, m.Files); err != nil {
 		return Version{}, err
 	}
@@ -91,6 +94,25 @@ func (c *Catalog) published(ctx context.Context, name, buildID string, last Vers
 		}
 	}
 	return Version{}, nil
+}
+
+// stillWanted makes sure that GC takes nothing of the build between now and the
+// commit: an entered build shows a sign of life, and one that GC has begun to
+// sweep publishes nothing.
+func (c *Catalog) stillWanted(ctx context.Context, name, buildID string) error {
+	return c.changeIntent(ctx, name, buildID, func(old *Intent) (*Intent, error) {
+		switch {
+		case old == nil:
+			return nil, nil
+		case old.Swept != nil:
+			return nil, old.sweptError()
+		case !old.Live():
+			return nil, nil
+		}
+		in := *old
+		in.Heartbeat = c.stamp()
+		return &in, nil
+	})
 }
 
 func (c *Catalog) allPresent(ctx context.Context, files []FileRef) error {

@@ -50,6 +50,13 @@ func (c *Catalog) Tag(ctx context.Context, ref, tag string) (Version, error) {
 	if err != nil {
 		return Version{}, fmt.Errorf("tag %s as %s: %w", v.Ref(), tag, err)
 	}
+	// It may have been withdrawn meanwhile; see Withdraw.
+	if v, err = c.version(ctx, v.Dataset, v.Number); err == nil && v.Removed != nil {
+		err = fmt.Errorf("%w while it was being tagged: %s; tag another version", ErrRemoved, v.Removed.Reason)
+	}
+	if err != nil {
+		return Version{}, fmt.Errorf("tag %s as %s: %w", ref, tag, err)
+	}
 	return v, nil
 }
 

@@ -55,24 +55,6 @@ func (c *Catalog) readJSON(ctx context.Context, key string, max int64, v any) (o
 	return attr, nil
 }
 
-// version reads one version record. objstore.ErrNotFound: there is none.
-func (c *Catalog) version(ctx context.Context, name string, n int64) (Version, error) {
-	key := versionKey(name, n)
-	var v Version
-	if _, err := c.readJSON(ctx, key, maxSmallBytes, &v); err != nil {
-		return Version{}, err
-	}
-	switch {
-	case v.FormatVersion > FormatVersion:
-		return Version{}, fmt.Errorf("%w version %s: format %d is newer than this program reads (%d); update it", ErrInvalid, key, v.FormatVersion, FormatVersion)
-	case v.Dataset != name || v.Number != n:
-		return Version{}, fmt.Errorf("%w: %s says that it is %s", ErrDamaged, key, v.Ref())
-	case !hexRule.MatchString(v.ManifestSHA256) || validBuild(v.BuildID) != nil || v.Manifest != manifestKey(name, v.BuildID, v.ManifestSHA256):
-		return Version{}, fmt.Errorf("%w: %s names the manifest %q, which is not where its build's manifests are", ErrDamaged, key, v.Manifest)
-	}
-	return v, nil
-}
-
 // last is the newest version record of a dataset, removed or not; a zero
 // Version if there is none. The hint only shortens the walk.
 func (c *Catalog) last(ctx context.Context, name string) (Version, error) {
