@@ -125,6 +125,7 @@ func (m *markdown) scope(s *Scope) {
 		rows = append(rows, []string{clean(v.Teacher), grouped(v.Solved), grouped(v.Unique), grouped(v.Without), dollars(v.USD, 2), dollars(v.USDPerExtra, 4)})
 	}
 	m.table(1, []string{"teacher", "solved", "solved alone", "solved without it", "cost $", "$ per task that it alone solves"}, rows)
+	m.list(s.Together.Ratings.Lines())
 }
 
 // escapeMarkdown makes text stand as it is: no link, image, tag, emphasis or

@@ -54,6 +54,9 @@ type JudgePreferences struct {
 	Matches     []Matches `json:"matches" jsonschema:"description=by pair of teachers"`
 	Ratings     []Rating  `json:"ratings,omitempty" jsonschema:"description=Bradley-Terry strengths; natural logarithm; mean 0; a tie is half a win of each; absent where they are undefined"`
 	Undefined   string    `json:"ratings_undefined,omitempty" jsonschema:"description=why there are no ratings"`
+
+	RatingsNoTies   []Rating `json:"ratings_ties_dropped,omitempty" jsonschema:"description=the same without the comparisons that are ties; absent where they are undefined"`
+	UndefinedNoTies string   `json:"ratings_ties_dropped_undefined,omitempty" jsonschema:"description=why there are no ratings without the ties"`
 }
 
 // Matches are the comparisons of one teacher with another.
@@ -260,53 +263,6 @@ func matchesOf(key matchKey, list []stats.Match, known bool) Matches {
 		}
 	}
 	return m
-}
-
-// rate fits the ratings.
-func (j *JudgePreferences) rate(list []Preference, place map[string]int) {
-	var ids []string
-	seen := map[string]int{}
-	for _, p := range list {
-		for _, id := range []string{p.A, p.B} {
-			if _, ok := seen[id]; !ok && p.A != p.B {
-				seen[id] = 0
-				ids = append(ids, id)
-			}
-		}
-	}
-	slices.SortFunc(ids, func(a, b string) int { return cmp.Compare(place[a], place[b]) })
-	wins := make(stats.Wins, len(ids))
-	for i, id := range ids {
-		seen[id] = i
-		wins[i] = make([]float64, len(ids))
-	}
-	var tasks [][]stats.Bout
-	last := ""
-	for _, p := range list {
-		if p.A == p.B {
-			continue
-		}
-		b := stats.Bout{I: seen[p.A], J: seen[p.B], Win: p.Win}
-		wins[b.I][b.J] += b.Win
-		wins[b.J][b.I] += 1 - b.Win
-		if p.Task != last || len(tasks) == 0 {
-			tasks = append(tasks, nil)
-			last = p.Task
-		}
-		tasks[len(tasks)-1] = append(tasks[len(tasks)-1], b)
-	}
-	r, err := stats.BradleyTerry(wins)
-	if err != nil {
-		j.Undefined = err.Error()
-		return
-	}
-	if r.Cluster(wins, tasks); math.IsNaN(r.SE[0]) {
-		j.Undefined = "all comparisons are of one task, which says nothing of how sure a rating is"
-		return
-	}
-	for i, id := range ids {
-		j.Ratings = append(j.Ratings, Rating{id, r.Value[i], r.Value[i] - stats.Z95*r.SE[i], r.Value[i] + stats.Z95*r.SE[i]})
-	}
 }
 
 // agree compares the judges on the comparisons that they share.

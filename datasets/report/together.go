@@ -22,7 +22,8 @@ type Together struct {
 	// did not solve either.
 	ErrorOverlap [][]float64 `json:"error_overlap" jsonschema:"description=share of the tasks not solved by the teacher of the row that the teacher of the column did not solve either; 1 on the diagonal"`
 
-	Cheapest *CheapestSet `json:"cheapest,omitempty" jsonschema:"description=cheapest teachers that keep 95 % of the union; absent where a teacher is not priced or nothing is solved"`
+	Cheapest *CheapestSet   `json:"cheapest,omitempty" jsonschema:"description=cheapest teachers that keep 95 % of the union; absent where a teacher is not priced or nothing is solved"`
+	Ratings  *SolvedRatings `json:"ratings,omitempty" jsonschema:"description=Bradley-Terry ratings by who solves what another does not; by both conventions for ties"`
 	// Once and Repeated compare asking all of them once with asking one as often.
 	Once     float64    `json:"once" jsonschema:"description=share of the tasks that the first samples of all teachers solve"`
 	Repeated []PassRate `json:"repeated,omitempty" jsonschema:"description=pass@n of each teacher where n is the number of teachers and it has so many samples; in the order of teachers; tasks 0 where it has not"`
@@ -102,7 +103,7 @@ func (s *scoped) together() *Together {
 	if set, exact, ok := solved.Cheapest(n, costs, keptShare); ok && priced {
 		t.Cheapest = &CheapestSet{Teachers: s.named(set.Set), Solved: set.Solved, USD: set.Cost, Exact: exact}
 	}
-	t.Repeated = s.repeated(n)
+	t.Repeated, t.Ratings = s.repeated(n), solvedRatings(solved, s.ids)
 	return t
 }
 

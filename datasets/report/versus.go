@@ -155,15 +155,7 @@ func preferenceRows(j *JudgePreferences) [][]string {
 // Lines say what the matches do not: ratings, flips, family.
 func (j *JudgePreferences) Lines() []string {
 	var out []string
-	if len(j.Ratings) > 0 {
-		words := make([]string, len(j.Ratings))
-		for i, r := range j.Ratings {
-			words[i] = fmt.Sprintf("%s %+.2f (%+.2f to %+.2f)", name(r.Teacher), r.Value, r.Low, r.High)
-		}
-		out = append(out, "Bradley-Terry ratings, a tie half a win of each: "+strings.Join(words, ", ")+".")
-	} else if j.Undefined != "" {
-		out = append(out, "No Bradley-Terry ratings: "+j.Undefined+".")
-	}
+	out = append(out, j.ratingLines()...)
 	if j.Flipped != nil {
 		out = append(out, fmt.Sprintf("In %s %% of the comparisons the outcome was another once the answers changed places.", percent(*j.Flipped)))
 	}

@@ -99,9 +99,20 @@ type Bout struct {
 // Zeger, Biometrika 73, 1986), with n/(n-1) for n tasks. The ratings must have
 // been fitted to all of the bouts together. Over one task they are NaN: it says
 // nothing of how tasks differ.
-func (r *Ratings) Cluster(wins Wins, tasks [][]Bout) {
+func (r *Ratings) Cluster(wins Wins, tasks [][]Bout) { r.ClusterCounted(wins, tasks, nil) }
+
+// ClusterCounted is Cluster where each of tasks stands for so many that are
+// alike, which wins counts as often; nil: each for itself.
+func (r *Ratings) ClusterCounted(wins Wins, tasks [][]Bout, counts []int64) {
 	n := len(r.Value)
-	if len(tasks) < 2 {
+	all := float64(len(tasks))
+	if counts != nil {
+		all = 0
+		for _, c := range counts {
+			all += float64(c)
+		}
+	}
+	if all < 2 {
 		for i := range n {
 			r.SE[i] = math.NaN()
 		}
@@ -125,8 +136,12 @@ func (r *Ratings) Cluster(wins Wins, tasks [][]Bout) {
 	}
 	variance := make([]float64, n)
 	g := make([]float64, n)
-	for _, bouts := range tasks {
+	for k, bouts := range tasks {
 		clear(g)
+		times := 1.0
+		if counts != nil {
+			times = float64(counts[k])
+		}
 		for _, b := range bouts {
 			d := b.Win - 1/(1+math.Exp(r.Value[b.J]-r.Value[b.I]))
 			g[b.I] += d
@@ -137,11 +152,11 @@ func (r *Ratings) Cluster(wins Wins, tasks [][]Bout) {
 			for j := range n {
 				v += inverse[i][j] * g[j]
 			}
-			variance[i] += v * v
+			variance[i] += times * v * v
 		}
 	}
 	for i := range n {
-		r.SE[i] = math.Sqrt(variance[i] * float64(len(tasks)) / float64(len(tasks)-1))
+		r.SE[i] = math.Sqrt(variance[i] * all / (all - 1))
 	}
 }
 
