@@ -268,10 +268,6 @@ func (a *Activities) followTraining(ctx context.Context, in wire.HandOffInput, p
 	}
 }
 
-// stateFile holds what the launcher knows of a launch that has ended, beside
-// result.json, which is what the launch says of itself.
-const stateFile = "state.json"
-
 func (a *Activities) recordTraining(ctx context.Context, p wire.HandOffPrepared, state launch.State) (*wire.HandOffOutput, error) {
 	out := &wire.HandOffOutput{LaunchID: p.LaunchID, State: string(state.Phase), Text: bounded(state.Reason)}
 	if state.ExitCode != nil {
@@ -283,7 +279,7 @@ func (a *Activities) recordTraining(ctx context.Context, p wire.HandOffPrepared,
 			return nil, err
 		}
 	}
-	out.Record = training.Key(p.LaunchID, stateFile)
+	out.Record = training.Key(p.LaunchID, training.StateFile)
 	state.Result = nil
 	return out, a.putRecord(ctx, out.Record, state)
 }

@@ -132,3 +132,16 @@ func (c *Catalog) version(ctx context.Context, name string, n int64) (Version, e
 	}
 	return parseVersion(data, name, n)
 }
+
+// Record is the record of a version, of a withdrawn one too. ErrUnknown: there
+// is none.
+func (c *Catalog) Record(ctx context.Context, name string, n int64) (Version, error) {
+	if err := ValidName(name); err != nil {
+		return Version{}, err
+	}
+	v, err := c.version(ctx, name, n)
+	if errors.Is(err, objstore.ErrNotFound) {
+		return Version{}, fmt.Errorf("%s@%d: %w", name, n, ErrUnknown)
+	}
+	return v, err
+}
