@@ -98,6 +98,7 @@ const (
 	failed  kind = iota // no terminal finish reason
 	stopped             // ended by itself
 	ended               // complete for any other reason: length, content_filter
+	purged              // a tombstone: there were records, and they were erased
 )
 
 func (r *Record) kind() kind {
@@ -105,6 +106,8 @@ func (r *Record) kind() kind {
 		return failed
 	}
 	switch r.Finish {
+	case purgedFinish:
+		return purged
 	case "stop", "tool_calls", "function_call", "end_turn", "stop_sequence", "tool_use":
 		return stopped
 	}
@@ -115,7 +118,7 @@ func (k kind) serves(had, asked int64) bool {
 	switch {
 	case k == failed:
 		return false
-	case had == asked:
+	case k == purged, had == asked:
 		return true
 	case k == stopped:
 		return atMost(had, asked)

@@ -36,6 +36,9 @@ func (r *Record) normal() *Record {
 	for _, text := range []*string{&n.ID, &n.Teacher, &n.Model, &n.Finish, &n.Format, &n.ErrorClass, &n.ErrorText, &n.Ledger} {
 		*text = valid(*text)
 	}
+	if n.Finish == purgedFinish {
+		n.Finish = purgedFormat // only a purge makes tombstones
+	}
 	n.Headers = nil
 	if len(r.Headers) > 0 {
 		n.Headers = make(map[string]string, len(r.Headers))

@@ -37,6 +37,10 @@ func (s *Store) commit(ctx context.Context, items []item, done func([]item)) err
 	return group.Wait()
 }
 
+// mostRaces bounds how often a commit looks anew for what was purged, because
+// a segment went away under it.
+const mostRaces = 16
+
 // commitRange writes the items, sorted by key, as a segment of the range and
 // appends it to the index, or splits them where the range is closed.
 func (s *Store) commitRange(ctx context.Context, id rangeID, items []item, done func([]item)) error {
@@ -45,7 +49,32 @@ func (s *Store) commitRange(ctx context.Context, id rangeID, items []item, done 
 		return err
 	}
 	var segment *stored
+	var stones int64 // tombstones that the items were held against
 	for attempt := 0; ; attempt++ {
+		if snap.Tombstones != stones {
+			rest, erased, err := s.unerased(ctx, id, snap.index, items)
+			if errors.Is(err, objstore.ErrNotFound) && attempt < mostRaces { // merged or erased since the index was read
+				if err := backOff(ctx, attempt); err != nil {
+					return err
+				}
+				if snap, err = s.ranges.read(ctx, id); err != nil {
+					return err
+				}
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			stones = snap.Tombstones
+			if len(erased) > 0 {
+				s.discard(ctx, id, segment)
+				segment, items = nil, rest
+				done(erased)
+			}
+			if len(items) == 0 {
+				return nil
+			}
+		}
 		if snap.Closed {
 			s.discard(ctx, id, segment)
 			return s.commitChildren(ctx, id, items, done)

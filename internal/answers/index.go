@@ -61,6 +61,12 @@ type index struct {
 	Closed   bool          `json:"closed"` // later records go to the two children
 	Segments []segmentRef  `json:"segments"`
 	Obsolete []obsoleteRef `json:"obsolete,omitempty"`
+	// Erased are names of segments that a purge replaced, the last ones: their
+	// objects are deleted, and so are copies in the caches of other homes.
+	Erased []string `json:"erased,omitempty"`
+	// Tombstones counts the keys that purges erased here; 0: what is committed
+	// need not be held against them.
+	Tombstones int64 `json:"tombstones,omitempty"`
 }
 
 func parseIndex(data []byte) (*index, error) {
@@ -81,6 +87,11 @@ func parseIndex(data []byte) (*index, error) {
 			return nil, fmt.Errorf("obsolete segment %.80q: not a digest", o.Name)
 		}
 	}
+	for _, name := range x.Erased {
+		if !isHex(name, 64) {
+			return nil, fmt.Errorf("erased segment %.80q: not a digest", name)
+		}
+	}
 	return &x, nil
 }
 
@@ -99,11 +110,12 @@ func (x *index) names(name string) bool {
 
 // with is the index with one more segment, closed where it is full.
 func (x *index) with(s segmentRef, closeRows int64, depth int) *index {
-	n := &index{Version: indexVersion, Closed: x.Closed, Segments: append(slices.Clip(x.Segments), s), Obsolete: x.Obsolete}
+	n := *x
+	n.Segments = append(slices.Clip(x.Segments), s)
 	if n.rows() > closeRows && depth < maxDepth {
 		n.Closed = true
 	}
-	return n
+	return &n
 }
 
 // replacing is the index with the run of segments from first replaced by one.
@@ -113,14 +125,14 @@ func (x *index) replacing(run []segmentRef, by segmentRef, now time.Time) *index
 	if first < 0 || first+len(run) > len(x.Segments) || !slices.Equal(x.Segments[first:first+len(run)], run) {
 		return nil
 	}
-	n := &index{Version: indexVersion, Closed: x.Closed, Obsolete: slices.Clone(x.Obsolete)}
-	n.Segments = append(n.Segments, x.Segments[:first]...)
-	n.Segments = append(n.Segments, by)
+	n := *x
+	n.Obsolete = slices.Clone(x.Obsolete)
+	n.Segments = append(slices.Clone(x.Segments[:first]), by)
 	n.Segments = append(n.Segments, x.Segments[first+len(run):]...)
 	for _, s := range run {
 		n.Obsolete = append(n.Obsolete, obsoleteRef{s.Name, now.UTC().Truncate(time.Second)})
 	}
-	return n
+	return &n
 }
 
 // expired are the obsolete segments whose grace is over.
@@ -153,6 +165,7 @@ type snapshot struct {
 // holds a few kilobytes, and there is one for about every million records.
 type ranges struct {
 	bucket objstore.Bucket
+	erased func(names []string) // told of segments that purges erased; may be nil
 
 	mu   sync.Mutex
 	last map[rangeID]*snapshot
@@ -243,6 +256,9 @@ func (r *ranges) read(ctx context.Context, id rangeID) (*snapshot, error) {
 	x, err := parseIndex(data)
 	if err != nil {
 		return nil, fmt.Errorf("index of answers %s in %s is damaged: %w", id.indexKey(), r.bucket, err)
+	}
+	if len(x.Erased) > 0 && r.erased != nil {
+		r.erased(x.Erased)
 	}
 	s := &snapshot{index: x, etag: attr.ETag, asOf: began}
 	r.keep(id, s)

@@ -41,6 +41,7 @@ type Reader struct {
 
 	mu     sync.Mutex
 	recent *lru[recordKey, *Record]
+	erased map[string]bool // segments that purges erased, as far as is known here
 }
 
 // A recordKey names a record in memory: what its key file says of it.
@@ -76,13 +77,16 @@ func newReader(bucket objstore.Bucket, cacheDir string, tune *tuning) (*Reader, 
 	if err != nil {
 		return nil, err
 	}
-	return &Reader{
+	r := &Reader{
 		bucket: bucket,
 		tune:   tune,
 		ranges: newRanges(bucket),
 		cache:  c,
 		recent: newLRU[recordKey, *Record](tune.recentBytes, nil),
-	}, nil
+		erased: make(map[string]bool),
+	}
+	r.ranges.erased = r.dropErased
+	return r, nil
 }
 
 // Close closes the reader's files and removes a cache that it made for itself.
