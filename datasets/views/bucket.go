@@ -107,7 +107,7 @@ func (a *about) wrote(name string) bool {
 		return true
 	}
 	dir, base := path.Split(name)
-	begun := dir == "data/" && strings.HasSuffix(base, "."+a.Form) && strings.Contains(base, "-of-")
+	begun := (dir == "data/" || slices.Contains(exported, strings.TrimSuffix(dir, "/"))) && strings.HasSuffix(base, "."+a.Form) && strings.Contains(base, "-of-")
 	return begun || slices.ContainsFunc(a.Files, func(f File) bool { return f.Path == name })
 }
 
@@ -150,7 +150,7 @@ func (s *bucketSink) write(ctx context.Context, name string, fill func(io.Writer
 	if err != nil {
 		return File{}, err
 	}
-	defer func() { err = errors.Join(err, os.Remove(local)) }()
+	defer func() { err = errors.Join(err, os.Remove(local)) }() // one file at a time is here
 	key := s.bucket.key(name)
 	if _, err := objstore.PutFile(ctx, s.bucket.bucket, key, local, objstore.PutOptions{}); err != nil {
 		return File{}, err

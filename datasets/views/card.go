@@ -26,17 +26,17 @@ func writeCard(ctx context.Context, s sink, a *about, text string) error {
 
 // card is a view's dataset card: YAML that the hub and the datasets library
 // read, then what a person wants to know.
-func card(m *catalog.Manifest, k *kind, a *about) string {
+func card(m *catalog.Manifest, p *plan, a *about) string {
 	var b strings.Builder
 	b.WriteString("---\nconfigs:\n- config_name: default\n  data_files:\n")
 	for _, split := range exported {
 		if a.Rows[split] > 0 {
-			fmt.Fprintf(&b, "  - split: %s\n    path: data/%s-*\n", split, split)
+			fmt.Fprintf(&b, "  - split: %s\n    path: %s%s-*\n", split, p.view.folder(split), split)
 		}
 	}
 	// Declared for JSON Lines above all, where loaders would infer a null
 	// type for a column that starts without values.
-	b.WriteString("dataset_info:\n  features:\n" + k.features + "  splits:\n")
+	b.WriteString("dataset_info:\n  features:\n" + p.shape.features + "  splits:\n")
 	for _, split := range exported {
 		if a.Rows[split] > 0 {
 			fmt.Fprintf(&b, "  - name: %s\n    num_examples: %d\n", split, a.Rows[split])
@@ -48,7 +48,7 @@ func card(m *catalog.Manifest, k *kind, a *about) string {
 		version = fmt.Sprintf(", version %d", a.Version)
 	}
 	fmt.Fprintf(&b, "# %s\n\nView `%s` of dataset `%s`%s, build `%s`, made with Stillhouse from the answers of several teachers.\n\n", m.Dataset, a.View, m.Dataset, version, m.BuildID)
-	b.WriteString(k.prose + " `manifest.json` has the SHA-256 of every file.\n\n")
+	b.WriteString(p.shape.Prose + " `manifest.json` has the SHA-256 of every file.\n\n")
 	cardTable(&b, m, a)
 	for _, w := range a.Warnings {
 		fmt.Fprintf(&b, "- %s\n", inline(w))
@@ -64,16 +64,12 @@ func cardTable(b *strings.Builder, m *catalog.Manifest, a *about) {
 		}
 	}
 	b.WriteString("\n| teacher | model | rows | licence | training |\n|---|---|---|---|---|\n")
-	rows := teacherRows(m, a.View)
 	for _, t := range m.Teachers {
-		if rows[t.ID] == 0 {
+		terms, ok := a.Terms[t.ID]
+		if !ok {
 			continue
 		}
-		training := t.Terms.Training
-		if training == "" {
-			training = catalog.TrainingUnknown
-		}
-		fmt.Fprintf(b, "| %s | %s | %d | %s | %s |\n", inline(t.ID), inline(t.Model), rows[t.ID], inline(t.Terms.Licence), inline(training))
+		fmt.Fprintf(b, "| %s | %s | %d | %s | %s |\n", inline(t.ID), inline(t.Model), terms.Rows, inline(terms.Licence), inline(terms.Training))
 	}
 	b.WriteString("\n")
 }

@@ -136,7 +136,11 @@ func writeLocal(path, name string, fill func(io.Writer) (int64, error)) (file Fi
 	if err != nil {
 		return File{}, err
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
+	defer func() {
+		if err = errors.Join(err, f.Close()); err != nil {
+			_ = os.Remove(path) // half a file is of no use
+		}
+	}()
 	out := newSumming(f)
 	rows, err := fill(out)
 	if err != nil {

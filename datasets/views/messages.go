@@ -7,6 +7,20 @@ import (
 	"github.com/stillhouse-data/stillhouse/internal/chat"
 )
 
+// ViewMessages is the view of conversations: what TRL, NeMo-RL and OpenRLHF
+// read for supervised fine-tuning.
+const ViewMessages = "messages"
+
+func init() {
+	register(View{
+		Name: ViewMessages, Summary: "conversations: TRL, NeMo-RL, OpenRLHF",
+		Reads: Rows,
+		Shape: func(*Options) (Shape, error) {
+			return Of("`messages` holds the prompt and, last, the answer, with the reasoning in `reasoning_content`. What a message does not have is null. `tools` and the arguments of tool calls are JSON text.", conversation), nil
+		},
+	})
+}
+
 // A Conversation is a row of the messages view: the prompt and, last, the
 // answer.
 //

@@ -4,9 +4,22 @@ import (
 	"fmt"
 
 	"github.com/stillhouse-data/stillhouse/datasets"
-	"github.com/stillhouse-data/stillhouse/datasets/catalog"
 	"github.com/stillhouse-data/stillhouse/internal/chat"
 )
+
+// ViewPreference is the view of preference pairs: prompt, chosen and rejected,
+// what TRL's DPO, reward and similar trainers read.
+const ViewPreference = "preference"
+
+func init() {
+	register(View{
+		Name: ViewPreference, Summary: "preference pairs: TRL's DPO, reward and similar trainers",
+		Reads: Pairs,
+		Shape: func(*Options) (Shape, error) {
+			return Of("`prompt` holds the conversation before the two answers, `chosen` the better one and `rejected` the other. Where `cross_teacher` is true they are of two teachers, and differ in style too. What a message does not have is null. `tools` and the arguments of tool calls are JSON text.", preference), nil
+		},
+	})
+}
 
 // A Preference is a row of the preference view, in the conversational form with
 // an explicit prompt. The columns are always these, as in a Conversation.
@@ -37,17 +50,6 @@ func turns(messages []chat.Message) []Message {
 		out[i] = Message{
 			Role: m.Role, Content: m.Content, ReasoningContent: m.ReasoningContent,
 			ToolCalls: toolCalls(m.ToolCalls), ToolCallID: m.ToolCallID, Name: m.Name,
-		}
-	}
-	return out
-}
-
-// pairFiles are the files of one split's pairs.
-func pairFiles(m *catalog.Manifest, split string) []catalog.FileRef {
-	var out []catalog.FileRef
-	for _, f := range m.TableFiles(datasets.TablePairs) {
-		if f.Split == split {
-			out = append(out, f)
 		}
 	}
 	return out

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/datasets/catalog"
 )
 
@@ -27,11 +28,21 @@ func exportTable(ctx context.Context, cat *catalog.Catalog, m *catalog.Manifest,
 	if opt.Form != "" && opt.Form != Parquet {
 		return Summary{}, fmt.Errorf("%w form %q: a table is exported as the Parquet files that it is", ErrUnknownView, opt.Form)
 	}
-	opt.Form = Parquet
+	opt = Options{Version: opt.Version, Form: Parquet}
 	if len(m.TableFiles(table)) == 0 {
 		return Summary{}, fmt.Errorf("%w: the version has no table %q; it has: %s", ErrUnknownView, table, strings.Join(m.Tables(), ", "))
 	}
-	return fill(ctx, m, tableView(table), dest, opt, func(sink sink, about *about) error {
+	rows := m.TeacherRows()
+	if table == datasets.TablePairs {
+		rows = m.PairTeachers()
+	}
+	_, warnings, err := checkTerms(m, rows, false)
+	if err != nil {
+		return Summary{}, err
+	}
+	a := describe(m, tableView(table), opt, warnings)
+	a.Terms = termsOf(m, rows)
+	return fill(ctx, a, dest, func(sink sink, about *about) error {
 		if err := copyTable(ctx, cat, m, table, sink, about); err != nil {
 			return err
 		}

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,7 +20,9 @@ func init() { register(exportCommand) }
 
 // exportFlags are the flags of export.
 type exportFlags struct {
-	view, form, table string
+	view, table   string
+	leaveOut      []string
+	views.Options // of the view, less the version
 }
 
 func exportCommand(a *app) *cobra.Command {
@@ -32,35 +31,78 @@ func exportCommand(a *app) *cobra.Command {
 		Use:   "export REF DEST",
 		Short: "Write a version in the shape that a trainer reads",
 		Long: `Export writes a view of a version to DEST: a folder, s3://bucket/prefix (opened
-with the environment's credentials), or - for JSON lines on stdout. A folder
-appears whole or not at all; what it replaces is an earlier export of the same
-dataset and view, never anything else.
+with the environment's credentials), or - for stdout. A folder appears whole or
+not at all; what it replaces is an earlier export of the same dataset and view,
+never anything else.
+
+Views:
+` + exportViews() + `
+Each view has the right defaults for its trainers; --reasoning, --effort,
+--tool-args and --images change them where the view allows it.
 
 --table writes a table of the version as it is instead: its Parquet files, byte
 for byte, such as logprobs or candidates.
 
-It refuses where a teacher's terms forbid training on its answers, and warns
-where they are not known.`,
+It refuses where a teacher's terms forbid training on its answers, and where
+rows don't fit the view, and says which; --leave-out forbidden and --leave-out
+unfit leave exactly those rows out and say how many. It warns where terms are
+not known.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.table != "" && cmd.Flags().Changed("view") {
 				return usage("--table stands beside --view; keep one of the two")
 			}
+			if err := f.settle(); err != nil {
+				return err
+			}
 			return a.export(cmd.Context(), args[0], args[1], f)
 		},
 	}
-	cmd.Flags().StringVar(&f.view, "view", views.ViewMessages, "view: "+strings.Join(views.Names(), ", "))
-	cmd.Flags().StringVar(&f.form, "form", "", "parquet (default) or jsonl")
-	cmd.Flags().StringVar(&f.table, "table", "", "table, instead of a view")
+	flags := cmd.Flags()
+	flags.StringVar(&f.view, "view", views.ViewMessages, "view: "+strings.Join(views.Names(), ", "))
+	flags.StringVar(&f.Form, "format", "", "parquet (default) or jsonl (default on stdout)")
+	flags.StringVar(&f.table, "table", "", "table, instead of a view")
+	flags.StringVar(&f.Reasoning, "reasoning", "", "separate, inline (between tags, in the content) or drop; the default is the view's")
+	flags.StringVar(&f.ThinkTag, "think-tag", "", "tag of inline reasoning (default "+views.DefaultThinkTag+")")
+	flags.StringVar(&f.Effort, "effort", "", "column, system (a line in the system message), kwargs (chat_template_kwargs) or none")
+	flags.StringVar(&f.ToolArgs, "tool-args", "", "text (JSON text) or object, for the arguments of tool calls and the tools")
+	flags.StringVar(&f.Images, "images", "", "refuse or column")
+	flags.StringSliceVar(&f.leaveOut, "leave-out", nil, "rows to leave out instead of refusing: forbidden (by terms), unfit (for the view)")
 	return cmd
+}
+
+// exportViews lists the views for the help.
+func exportViews() string {
+	var b strings.Builder
+	for _, name := range views.Names() {
+		if v, err := views.Lookup(name); err == nil {
+			fmt.Fprintf(&b, "  %-18s %s\n", name, v.Summary)
+		}
+	}
+	return b.String()
+}
+
+// settle reads the flags that stand for several options.
+func (f *exportFlags) settle() error {
+	for _, what := range f.leaveOut {
+		switch what {
+		case "forbidden":
+			f.LeaveOutForbidden = true
+		case "unfit":
+			f.LeaveOutUnfit = true
+		default:
+			return usage("--leave-out %q; there are: forbidden, unfit", what)
+		}
+	}
+	return nil
 }
 
 func (a *app) export(ctx context.Context, ref, dest string, f exportFlags) error {
 	if dest == "" {
 		return usage("DEST is empty; name a folder, s3://bucket/prefix, or - for stdout")
 	}
-	if dest == "-" && f.form != "" && f.form != views.JSONL {
-		return usage("stdout takes JSON lines, not --form %s; leave it out, or name a folder", f.form)
+	if dest == "-" && f.Form != "" && f.Form != views.JSONL {
+		return usage("stdout takes JSON lines, not --format %s; leave it out, or name a folder", f.Form)
 	}
 	c, err := a.readCatalog(ctx)
 	if err != nil {
@@ -70,23 +112,25 @@ func (a *app) export(ctx context.Context, ref, dest string, f exportFlags) error
 	if err != nil {
 		return err
 	}
+	f.Version = v
 	if dest == "-" && f.table != "" {
 		return usage("--table writes Parquet files; name a folder, or read single rows with: stillhouse head --table %s --json", f.table)
 	}
 	if dest == "-" {
-		return a.exportStdout(ctx, c, v, m, f)
+		return a.exportStdout(ctx, c, m, f)
 	}
 	to, err := a.exportDest(ctx, dest)
 	if err != nil {
 		return err
 	}
-	s, err := exportTo(ctx, c, v, m, to, f)
+	s, err := exportTo(ctx, c, m, to, f)
 	if err != nil {
 		return exportError(err)
 	}
 	for _, w := range s.Warnings {
 		a.warn("warning: %s", printable(w))
 	}
+	a.leftOut(s.LeftOut)
 	if a.json {
 		return a.printJSON(struct {
 			Ref string `json:"ref"`
@@ -107,11 +151,11 @@ func (a *app) export(ctx context.Context, ref, dest string, f exportFlags) error
 }
 
 // exportTo exports what the flags name: a view, or a table as it is.
-func exportTo(ctx context.Context, c *catalog.Catalog, v catalog.Version, m *catalog.Manifest, to views.Dest, f exportFlags) (views.Summary, error) {
+func exportTo(ctx context.Context, c *catalog.Catalog, m *catalog.Manifest, to views.Dest, f exportFlags) (views.Summary, error) {
 	if f.table != "" {
-		return views.ExportTable(ctx, c, m, f.table, to, views.Options{Version: v, Form: f.form})
+		return views.ExportTable(ctx, c, m, f.table, to, f.Options)
 	}
-	return views.Export(ctx, c, m, f.view, to, views.Options{Version: v, Form: f.form})
+	return views.Export(ctx, c, m, f.view, to, f.Options)
 }
 
 // exportError makes a slip in the command line a usage error.
@@ -168,67 +212,33 @@ func (a *app) embeddedEndpoint(ctx context.Context) *home.Endpoints {
 	return e
 }
 
-// exportStdout writes the rows of train, then test, as JSON lines. Each file
-// is exported to the disk first and held to its digest there, so that no line
-// of a damaged file goes out; at most one is there at a time.
-func (a *app) exportStdout(ctx context.Context, c *catalog.Catalog, v catalog.Version, m *catalog.Manifest, f exportFlags) error {
-	work, err := os.MkdirTemp("", "stillhouse-export-*")
+// exportStdout writes the rows of train, then test, as JSON lines. The view is
+// read once before, since whoever reads the lines could not tell a stream that
+// ended early from a whole one; each file is held to its digest.
+func (a *app) exportStdout(ctx context.Context, c *catalog.Catalog, m *catalog.Manifest, f exportFlags) error {
+	s, err := views.Open(c, m, f.view, f.Options)
 	if err != nil {
-		return fmt.Errorf("export to stdout: %w; TMPDIR names the folder", err)
+		return exportError(err)
 	}
-	defer os.RemoveAll(work)
-	first := true
-	tables, teachers := []string{datasets.TableTrain, datasets.TableTest}, m.TeacherRows()
-	if f.view == views.ViewPreference {
-		tables, teachers = []string{datasets.TablePairs}, m.PairTeachers()
+	if err := s.Check(ctx); err != nil {
+		return err
 	}
-	for _, table := range tables {
-		for _, ref := range m.TableFiles(table) {
-			// Each file stands for the whole version when terms are checked, so
-			// that they are known before the first line.
-			ref.Teachers = teachers
-			one := *m
-			one.Files = []catalog.FileRef{ref}
-			warnings, err := a.copyRows(ctx, c, &one, filepath.Join(work, "part"), v, f)
-			if err != nil {
-				return exportError(err)
-			}
-			if first {
-				for _, w := range warnings {
-					a.warn("warning: %s", printable(w))
-				}
-			}
-			first = false
-		}
+	for _, w := range s.Warnings {
+		a.warn("warning: %s", printable(w))
 	}
-	if first && f.view == views.ViewPreference {
-		return fmt.Errorf("export %s: it has no preference pairs; its recipe has to ask for them: pairs: {}", v.Ref())
+	if _, err := s.WriteJSONL(ctx, a.out); err != nil {
+		return err
 	}
-	if first {
-		return fmt.Errorf("export %s: it has no train and no test rows; stillhouse show %s says why rows were rejected", v.Ref(), v.Ref())
-	}
+	a.leftOut(s.LeftOut())
 	return nil
 }
 
-// copyRows exports to a folder, copies its rows to stdout and removes it.
-func (a *app) copyRows(ctx context.Context, c *catalog.Catalog, m *catalog.Manifest, dir string, v catalog.Version, f exportFlags) (warnings []string, err error) {
-	s, err := views.Export(ctx, c, m, f.view, views.Folder(dir), views.Options{Version: v, Form: views.JSONL})
-	if err != nil {
-		return nil, err
+// leftOut says what the options left out.
+func (a *app) leftOut(rows map[string]int64) {
+	if n := rows[views.LeftOutForbidden]; n > 0 {
+		a.warn("left out: %s rows of teachers whose terms forbid training", grouped(n))
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	for _, file := range s.Files {
-		if file.Split == "" {
-			continue
-		}
-		rows, err := os.Open(filepath.Join(dir, filepath.FromSlash(file.Path)))
-		if err != nil {
-			return nil, err
-		}
-		_, err = io.Copy(a.out, rows)
-		if err := errors.Join(err, rows.Close()); err != nil {
-			return nil, fmt.Errorf("write to stdout: %w", err)
-		}
+	if n := rows[views.LeftOutUnfit]; n > 0 {
+		a.warn("left out: %s rows that do not fit the view", grouped(n))
 	}
-	return s.Warnings, nil
 }

@@ -1,0 +1,57 @@
+package views
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/stillhouse-data/stillhouse/datasets/catalog"
+)
+
+// A plan is a view of one version under its options: what an export or a
+// stream is about to read.
+type plan struct {
+	view      *View
+	opt       Options
+	shape     Shape
+	warnings  []string
+	forbidden map[string]bool // teachers whose rows are left out
+	tally     tally
+}
+
+// prepare looks the view up, settles the options and holds the version to the
+// terms of its teachers.
+func prepare(view string, m *catalog.Manifest, opt Options) (*plan, error) {
+	v, err := Lookup(view)
+	if err != nil {
+		return nil, err
+	}
+	if err := opt.resolve(v); err != nil {
+		return nil, err
+	}
+	p := &plan{view: v, opt: opt, shape: Shape{}}
+	if p.forbidden, p.warnings, err = checkTerms(m, v.Reads.teachers(m), opt.LeaveOutForbidden); err != nil {
+		return nil, err
+	}
+	if p.shape, err = v.Shape(&p.opt); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *plan) about(m *catalog.Manifest) *about {
+	a := describe(m, p.view.Name, p.opt, p.warnings)
+	a.Terms = termsOf(m, p.view.Reads.teachers(m))
+	return a
+}
+
+// empty is the error of an export without rows.
+func (p *plan) empty() error {
+	if n := p.tally.unfit + p.tally.forbidden; n > 0 {
+		return fmt.Errorf("%w: all %d rows are left out: %s", ErrNoRows, n, p.tally.words())
+	}
+	return fmt.Errorf("%w: %s", ErrNoRows, p.view.Reads.none)
+}
+
+// errElsewhere is what a Shape's function says of a row that is not of the
+// view, such as a prompt of another split. It is no fault of the row.
+var errElsewhere = errors.New("row is not of the view")

@@ -1,0 +1,79 @@
+package views
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/stillhouse-data/stillhouse/datasets"
+	"github.com/stillhouse-data/stillhouse/datasets/catalog"
+)
+
+// checkTerms holds the rows to what their teachers' terms allow. With leaveOut
+// it names the teachers whose rows may not go out instead of refusing.
+func checkTerms(m *catalog.Manifest, rows map[string]int64, leaveOut bool) (forbidden map[string]bool, warnings []string, err error) {
+	warnings = []string{}
+	terms := teacherTerms(m)
+	forbidden = map[string]bool{}
+	var named []string
+	for _, id := range sortedKeys(rows) {
+		if rows[id] == 0 {
+			continue
+		}
+		switch terms[id].Training {
+		case catalog.TrainingAllowed:
+		case catalog.TrainingForbidden:
+			forbidden[id] = true
+			named = append(named, fmt.Sprintf("%s (%d rows, licence %q)", id, rows[id], terms[id].Licence))
+		default:
+			warnings = append(warnings, fmt.Sprintf("teacher %s (%d rows): it is not known whether its terms allow training; set terms.training in the recipe", id, rows[id]))
+		}
+	}
+	if len(named) > 0 && !leaveOut {
+		return nil, nil, fmt.Errorf("%w on the answers of %s; leave those rows out with --leave-out forbidden, or correct terms.training in the recipe if it is wrong", ErrForbidden, strings.Join(named, ", "))
+	}
+	return forbidden, warnings, nil
+}
+
+func teacherTerms(m *catalog.Manifest) map[string]catalog.Terms {
+	terms := map[string]catalog.Terms{}
+	for _, t := range m.Teachers {
+		terms[t.ID] = t.Terms
+	}
+	return terms
+}
+
+// Terms are what an export records of a teacher whose answers are in it.
+type Terms struct {
+	Rows     int64  `json:"rows"` // in the version; pairs count both answers
+	Licence  string `json:"licence,omitempty"`
+	URL      string `json:"url,omitempty"`
+	Training string `json:"training"` // allowed, forbidden or unknown
+}
+
+// termsOf records the terms of every teacher that gave rows.
+func termsOf(m *catalog.Manifest, rows map[string]int64) map[string]Terms {
+	terms, out := teacherTerms(m), map[string]Terms{}
+	for id, n := range rows {
+		if n == 0 {
+			continue
+		}
+		t := terms[id]
+		training := t.Training
+		if training == "" {
+			training = catalog.TrainingUnknown
+		}
+		out[id] = Terms{Rows: n, Licence: t.Licence, URL: t.URL, Training: training}
+	}
+	return out
+}
+
+// teachersOf are the teachers whose words a row holds.
+func teachersOf(row any) []string {
+	switch r := row.(type) {
+	case *datasets.Row:
+		return []string{r.Teacher}
+	case *datasets.Pair:
+		return []string{r.ChosenTeacher, r.RejectedTeacher}
+	}
+	return nil
+}
