@@ -95,10 +95,11 @@ func fieldsOf(t reflect.Type, depth int) ([]field, error) {
 	for f := range t.Fields() {
 		tag := f.Tag.Get("parquet")
 		name, options, _ := strings.Cut(tag, ",")
-		if name == "-" || !f.IsExported() {
+		embedded := f.Anonymous && name == "" && f.Type.Kind() == reflect.Struct
+		if name == "-" || !f.IsExported() && !embedded {
 			continue
 		}
-		if f.Anonymous && name == "" && f.Type.Kind() == reflect.Struct {
+		if embedded {
 			inner, err := fieldsOf(f.Type, depth+1)
 			if err != nil {
 				return nil, err
