@@ -39,25 +39,25 @@ type Attempt struct {
 	StartedUS        *int64  `json:"started_us,omitempty" parquet:"started_us,optional"` // when it was sent: microseconds since 1970, UTC
 	Status           *int32  `json:"status,omitempty" parquet:"status,optional"`         // HTTP status; null: no response
 	Error            *string `json:"error,omitempty" parquet:"error,optional,dict"`
-	ErrorText        *string `json:"error_text,omitempty" parquet:"error_text,optional,zstd"` // the endpoint's words, bounded and redacted
+	ErrorText        *string `json:"error_text,omitempty" parquet:"error_text,optional"` // the endpoint's words, bounded and redacted
 	LatencyMS        *int64  `json:"latency_ms,omitempty" parquet:"latency_ms,optional"`
 	TTFTMS           *int64  `json:"ttft_ms,omitempty" parquet:"ttft_ms,optional"`
-	Bytes            int64   `json:"bytes" parquet:"bytes"`                                                 // of the response that had arrived
-	PartialContent   *string `json:"partial_content,omitempty" parquet:"partial_content,optional,zstd"`     // of an answer that was cut off
-	PartialReasoning *string `json:"partial_reasoning,omitempty" parquet:"partial_reasoning,optional,zstd"` // of the same
-	PromptTokens     *int64  `json:"prompt_tokens,omitempty" parquet:"prompt_tokens,optional"`              // null where nothing can be charged
-	CachedTokens     *int64  `json:"cached_tokens,omitempty" parquet:"cached_tokens,optional"`              // of prompt_tokens
-	CacheWriteTokens *int64  `json:"cache_write_tokens,omitempty" parquet:"cache_write_tokens,optional"`    // of prompt_tokens
-	CompletionTokens *int64  `json:"completion_tokens,omitempty" parquet:"completion_tokens,optional"`      // reasoning included
-	ReasoningTokens  *int64  `json:"reasoning_tokens,omitempty" parquet:"reasoning_tokens,optional"`        // of completion_tokens
-	UsageSource      *string `json:"usage_source,omitempty" parquet:"usage_source,optional,dict"`           // reported or estimated
-	Billable         bool    `json:"billable" parquet:"billable"`                                           // the endpoint may charge for it
-	CostMicros       *int64  `json:"cost_micros,omitempty" parquet:"cost_micros,optional"`                  // millionths of a US dollar; 0 where it is not billable; null: not priced
-	PriceID          *string `json:"price_id,omitempty" parquet:"price_id,optional,dict"`                   // of the price that it was counted at
-	PriceAsOf        *string `json:"price_as_of,omitempty" parquet:"price_as_of,optional,dict"`             // day of the price list
-	Batch            *string `json:"batch,omitempty" parquet:"batch,optional,dict"`                         // id of the batch that it was bought in, at the batch price
-	ShareUS          *int64  `json:"share_us,omitempty" parquet:"share_us,optional"`                        // microseconds of an own endpoint's time, priced by the hour
-	Outcome          string  `json:"outcome" parquet:"outcome,dict"`                                        // answer, spare, answered, undone or recovered
+	Bytes            int64   `json:"bytes" parquet:"bytes"`                                              // of the response that had arrived
+	PartialContent   *string `json:"partial_content,omitempty" parquet:"partial_content,optional"`       // of an answer that was cut off
+	PartialReasoning *string `json:"partial_reasoning,omitempty" parquet:"partial_reasoning,optional"`   // of the same
+	PromptTokens     *int64  `json:"prompt_tokens,omitempty" parquet:"prompt_tokens,optional"`           // null where nothing can be charged
+	CachedTokens     *int64  `json:"cached_tokens,omitempty" parquet:"cached_tokens,optional"`           // of prompt_tokens
+	CacheWriteTokens *int64  `json:"cache_write_tokens,omitempty" parquet:"cache_write_tokens,optional"` // of prompt_tokens
+	CompletionTokens *int64  `json:"completion_tokens,omitempty" parquet:"completion_tokens,optional"`   // reasoning included
+	ReasoningTokens  *int64  `json:"reasoning_tokens,omitempty" parquet:"reasoning_tokens,optional"`     // of completion_tokens
+	UsageSource      *string `json:"usage_source,omitempty" parquet:"usage_source,optional,dict"`        // reported or estimated
+	Billable         bool    `json:"billable" parquet:"billable"`                                        // the endpoint may charge for it
+	CostMicros       *int64  `json:"cost_micros,omitempty" parquet:"cost_micros,optional"`               // millionths of a US dollar; 0 where it is not billable; null: not priced
+	PriceID          *string `json:"price_id,omitempty" parquet:"price_id,optional,dict"`                // of the price that it was counted at
+	PriceAsOf        *string `json:"price_as_of,omitempty" parquet:"price_as_of,optional,dict"`          // day of the price list
+	Batch            *string `json:"batch,omitempty" parquet:"batch,optional,dict"`                      // id of the batch that it was bought in, at the batch price
+	ShareUS          *int64  `json:"share_us,omitempty" parquet:"share_us,optional"`                     // microseconds of an own endpoint's time, priced by the hour
+	Outcome          string  `json:"outcome" parquet:"outcome,dict"`                                     // answer, spare, answered, undone or recovered
 }
 
 // AttemptID names one request: the hex of the first 16 bytes of SHA-256 over the

@@ -124,13 +124,13 @@ type Candidate struct {
 	ParamsAsked      string         `json:"params_asked" parquet:"params_asked,dict"`                            // JSON text
 	ParamsEffective  *string        `json:"params_effective,omitempty" parquet:"params_effective,optional,dict"` // JSON text, what the endpoint says it used
 	Messages         []chat.Message `json:"messages" parquet:"messages,list"`                                    // the prompt and, last, the answer
-	Tools            *string        `json:"tools,omitempty" parquet:"tools,optional,zstd"`                       // JSON text
+	Tools            *string        `json:"tools,omitempty" parquet:"tools,optional"`                            // JSON text
 	Images           []Image        `json:"images,omitempty" parquet:"images,list"`
 	ReasoningField   *string        `json:"reasoning_field,omitempty" parquet:"reasoning_field,optional,dict"` // the field that the reasoning came from
 	ArgsValid        *bool          `json:"args_valid,omitempty" parquet:"args_valid,optional"`                // all tool arguments are JSON
 	FinishReason     *string        `json:"finish_reason,omitempty" parquet:"finish_reason,optional,dict"`     // as the endpoint said
 	Error            *string        `json:"error,omitempty" parquet:"error,optional,dict"`                     // class of the failure
-	ErrorText        *string        `json:"error_text,omitempty" parquet:"error_text,optional,zstd"`           // the endpoint's words, bounded and redacted
+	ErrorText        *string        `json:"error_text,omitempty" parquet:"error_text,optional"`                // the endpoint's words, bounded and redacted
 	PromptTokens     *int64         `json:"prompt_tokens,omitempty" parquet:"prompt_tokens,optional"`
 	CachedTokens     *int64         `json:"cached_tokens,omitempty" parquet:"cached_tokens,optional"`           // of prompt_tokens
 	CacheWriteTokens *int64         `json:"cache_write_tokens,omitempty" parquet:"cache_write_tokens,optional"` // of prompt_tokens
@@ -156,7 +156,7 @@ type Candidate struct {
 	Rank             *int32         `json:"rank,omitempty" parquet:"rank,optional"`                  // among the rows that the merge policy chose for the task, from 1
 	Unselected       *string        `json:"unselected,omitempty" parquet:"unselected,optional,dict"` // why an accepted candidate entered neither
 	RejectReasons    []string       `json:"reject_reasons,omitempty" parquet:"reject_reasons,list"`
-	Meta             *string        `json:"meta,omitempty" parquet:"meta,optional,zstd"`       // JSON text
+	Meta             *string        `json:"meta,omitempty" parquet:"meta,optional"`            // JSON text
 	Licence          *string        `json:"licence,omitempty" parquet:"licence,optional,dict"` // the teacher's terms
 	Parser           *string        `json:"parser,omitempty" parquet:"parser,optional,dict"`   // version of the parser that read the answer
 }
@@ -208,13 +208,13 @@ type Row struct {
 	Teacher          string         `json:"teacher" parquet:"teacher,dict"`
 	TeacherModel     string         `json:"teacher_model" parquet:"teacher_model,dict"`
 	Messages         []chat.Message `json:"messages" parquet:"messages,list"`
-	Tools            *string        `json:"tools,omitempty" parquet:"tools,optional,zstd"`
+	Tools            *string        `json:"tools,omitempty" parquet:"tools,optional"`
 	Images           []Image        `json:"images,omitempty" parquet:"images,list"`
 	Verdict          *string        `json:"verdict,omitempty" parquet:"verdict,optional,dict"`
 	Score            *float64       `json:"score,omitempty" parquet:"score,optional"`
 	CompletionTokens *int64         `json:"completion_tokens,omitempty" parquet:"completion_tokens,optional"`
 	Licence          *string        `json:"licence,omitempty" parquet:"licence,optional,dict"`
-	Meta             *string        `json:"meta,omitempty" parquet:"meta,optional,zstd"`
+	Meta             *string        `json:"meta,omitempty" parquet:"meta,optional"`
 }
 
 // RowOf is the train or test row of a selected candidate.
@@ -242,12 +242,12 @@ type PromptRow struct {
 	Fallback       []string       `json:"fallback,omitempty" parquet:"fallback,list"`   // teachers to ask where those of route fail, in order
 	Escalated      []string       `json:"escalated,omitempty" parquet:"escalated,list"` // of them those that the task went on to
 	Messages       []chat.Message `json:"messages" parquet:"messages,list"`             // as sent: system first
-	Tools          *string        `json:"tools,omitempty" parquet:"tools,optional,zstd"`
+	Tools          *string        `json:"tools,omitempty" parquet:"tools,optional"`
 	Images         []Image        `json:"images,omitempty" parquet:"images,list"`
 	Gold           *string        `json:"gold,omitempty" parquet:"gold,optional"`
-	Tests          *string        `json:"tests,omitempty" parquet:"tests,optional,zstd"`
+	Tests          *string        `json:"tests,omitempty" parquet:"tests,optional"`
 	Group          *string        `json:"group,omitempty" parquet:"group,optional"`
-	Meta           *string        `json:"meta,omitempty" parquet:"meta,optional,zstd"`
+	Meta           *string        `json:"meta,omitempty" parquet:"meta,optional"`
 	Source         string         `json:"source" parquet:"source"`
 	Copies         int64          `json:"copies" parquet:"copies"`
 	Flags          []string       `json:"flags,omitempty" parquet:"flags,list"`                     // duplicate, near_duplicate, contaminated: found and asked nevertheless
@@ -299,6 +299,6 @@ type Pair struct {
 	RejectedSampleID *string `json:"rejected_sample_id,omitempty" parquet:"rejected_sample_id,optional"`
 	ChosenVerdict    *string `json:"chosen_verdict,omitempty" parquet:"chosen_verdict,optional,dict"`
 	RejectedVerdict  *string `json:"rejected_verdict,omitempty" parquet:"rejected_verdict,optional,dict"`
-	Tools            *string `json:"tools,omitempty" parquet:"tools,optional,zstd"` // JSON text, of the prompt
-	Images           []Image `json:"images,omitempty" parquet:"images,list"`        // of the prompt
+	Tools            *string `json:"tools,omitempty" parquet:"tools,optional"` // JSON text, of the prompt
+	Images           []Image `json:"images,omitempty" parquet:"images,list"`   // of the prompt
 }

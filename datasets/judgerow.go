@@ -49,7 +49,7 @@ type JudgeRow struct {
 	Why              *string  `json:"why,omitempty" parquet:"why,optional"`               // it is unknown
 	Consistent       *bool    `json:"consistent,omitempty" parquet:"consistent,optional"` // of a comparison: both orders say the same
 	SameFamily       bool     `json:"same_family" parquet:"same_family"`                  // judge and answer are models of one family
-	Reply            *string  `json:"reply,omitempty" parquet:"reply,optional,zstd"`      // the judge's words, bounded
+	Reply            *string  `json:"reply,omitempty" parquet:"reply,optional"`           // the judge's words, bounded
 	AskID            *string  `json:"ask_id,omitempty" parquet:"ask_id,optional"`
 	PromptTokens     *int64   `json:"prompt_tokens,omitempty" parquet:"prompt_tokens,optional"`
 	CachedTokens     *int64   `json:"cached_tokens,omitempty" parquet:"cached_tokens,optional"`

@@ -26,6 +26,12 @@ const (
 	dictionaryBytes = 256 << 10
 
 	bloomBits = 10 // per value: about 1 % false positives
+
+	// pageBytes is about how large a page of values becomes, raw. Compression
+	// looks no further back than its page: pages of the library's 256 KiB take
+	// 6 % more room in text, which pages of 1 MiB, as other writers make them,
+	// do not.
+	pageBytes = 1 << 20
 )
 
 // ids are the columns that people look rows up by: they get a bloom filter and
@@ -89,6 +95,7 @@ func writerOptions[T any](options Options) ([]parquet.WriterOption, error) {
 		&parquet.WriterConfig{CreatedBy: createdBy},
 		parquet.Compression(codec),
 		parquet.DataPageVersion(2),
+		parquet.PageBufferSize(pageBytes),
 		parquet.DataPageStatistics(true),
 		parquet.DictionaryMaxBytes(dictionaryBytes),
 		parquet.KeyValueMetadata(KeySchema, SchemaVersion),

@@ -23,8 +23,8 @@ const (
 // absent key; an empty string is an empty string: trainers tell them apart.
 type Message struct {
 	Role             string  `json:"role" parquet:"role,dict"`
-	Content          *string `json:"content" parquet:"content,optional,zstd"`
-	ReasoningContent *string `json:"reasoning_content,omitempty" parquet:"reasoning_content,optional,zstd"`
+	Content          *string `json:"content" parquet:"content,optional"`
+	ReasoningContent *string `json:"reasoning_content,omitempty" parquet:"reasoning_content,optional"`
 	ReasoningKind    *string `json:"reasoning_kind,omitempty" parquet:"reasoning_kind,optional,dict"`
 	// ReasoningSignature is the vendor's proof that the reasoning is its own,
 	// without which it takes none back in a later request. It is in no table
@@ -43,7 +43,7 @@ type ToolCall struct {
 	ID        string `json:"id" parquet:"id"`
 	Type      string `json:"type" parquet:"type,dict"`
 	Name      string `json:"name" parquet:"name"`
-	Arguments string `json:"arguments" parquet:"arguments,zstd"`
+	Arguments string `json:"arguments" parquet:"arguments"`
 }
 
 // An Image is named by the SHA-256 of its bytes; where the bytes are is not

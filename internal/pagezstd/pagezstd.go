@@ -42,6 +42,9 @@ func newEncoder(level zstd.EncoderLevel) *zstd.Encoder {
 		zstd.WithLowerEncoderMem(true),
 		zstd.WithZeroFrames(true), // an empty page is a frame too
 		zstd.WithEncoderCRC(false),
+		// Ids are hexadecimal digits without a match: half a byte each, where
+		// they are not left as they are.
+		zstd.WithAllLitEntropyCompression(true),
 	)
 	if err != nil {
 		panic("pagezstd: encoder: " + err.Error()) // only wrong options fail
