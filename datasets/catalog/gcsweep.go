@@ -54,7 +54,7 @@ func (d *sweep) list(ctx context.Context) error {
 func (d *sweep) judge(attr objstore.Attr) (class, id, why string) {
 	_, folder, id, ok := splitKey(attr.Key)
 	if !ok {
-		if strings.HasPrefix(attr.Key, buildPrefix(d.name)) || strings.HasPrefix(attr.Key, versionPrefix(d.name)) ||
+		if strings.HasPrefix(attr.Key, buildPrefix(d.name)) || strings.HasPrefix(attr.Key, versionPrefix(d.name)) || strings.HasPrefix(attr.Key, purgePrefix(d.name)) ||
 			strings.HasPrefix(attr.Key, datasetPrefix(d.name)+"refs/") || attr.Key == epochsKey(d.name) {
 			return GCCatalog, "", "entries of builds, numbers of versions, tags: what was done stays known"
 		}

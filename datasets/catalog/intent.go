@@ -64,7 +64,7 @@ func (c *Catalog) PutIntent(ctx context.Context, in Intent) error {
 	if in.State == "" {
 		in.State = BuildRunning
 	}
-	return c.changeIntent(ctx, in.Dataset, in.BuildID, func(old *Intent) (*Intent, error) {
+	err := c.changeIntent(ctx, in.Dataset, in.BuildID, func(old *Intent) (*Intent, error) {
 		now := c.stamp()
 		switch {
 		case old != nil && old.State == BuildDone:
@@ -82,6 +82,10 @@ func (c *Catalog) PutIntent(ctx context.Context, in Intent) error {
 		in.Heartbeat = now
 		return &in, nil
 	})
+	if err == nil {
+		err = c.notPurging(ctx, in.Dataset) // a build that begins now waits, and a purge that begins later sees it
+	}
+	return err
 }
 
 // Heartbeat notes that a build is alive and how far it is; nil progress keeps

@@ -49,7 +49,7 @@ func (c *Catalog) publish(ctx context.Context, m Manifest) (Version, error) {
 	if err := m.complete(c.stamp()); err != nil {
 		return Version{}, err
 	}
-	if err := c.stillWanted(ctx, m.Dataset, m.BuildID); err != nil {
+	if err := errors.Join(c.stillWanted(ctx, m.Dataset, m.BuildID), c.notPurging(ctx, m.Dataset)); err != nil {
 		return Version{}, err
 	}
 	if err := c.allPresent(ctx, m.Files); err != nil {

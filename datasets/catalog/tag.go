@@ -89,12 +89,17 @@ func (c *Catalog) Tags(ctx context.Context, name string) ([]TagRef, error) {
 // swap replaces an object by what change makes of it (nil: it is not there),
 // and starts again where somebody else replaced it meanwhile.
 func (c *Catalog) swap(ctx context.Context, key string, change func(old []byte) ([]byte, error)) error {
+	return c.swapUpTo(ctx, key, maxSmallBytes, change)
+}
+
+// swapUpTo is swap of an object of at most max bytes.
+func (c *Catalog) swapUpTo(ctx context.Context, key string, max int64, change func(old []byte) ([]byte, error)) error {
 	var err error
 	for range swapTries {
 		var old []byte
 		var attr objstore.Attr
 		opt := objstore.PutOptions{ContentType: "application/json"}
-		switch old, attr, err = objstore.ReadAll(ctx, c.bucket, key, maxSmallBytes); {
+		switch old, attr, err = objstore.ReadAll(ctx, c.bucket, key, max); {
 		case err == nil:
 			opt.IfMatch = attr.ETag
 		case errors.Is(err, objstore.ErrNotFound):

@@ -26,6 +26,9 @@ type Version struct {
 	CreatedAt      time.Time `json:"created_at"`
 	// Removed marks a version that was withdrawn; its number stays taken.
 	Removed *Removal `json:"removed,omitempty"`
+	// Purged tells of each purge that took rows from the version since it was
+	// published, the first one first.
+	Purged []PurgeMark `json:"purged,omitempty"`
 }
 
 // A Removal says when and why a version was withdrawn.
@@ -202,6 +205,11 @@ func (c *Catalog) find(ctx context.Context, r Ref) (Version, error) {
 	for ; v.Number > 0; v, err = c.before(ctx, v) {
 		if r.SHA256 == "" && v.Removed == nil || r.SHA256 != "" && strings.HasPrefix(v.ManifestSHA256, r.SHA256) {
 			return v, nil
+		}
+		if r.SHA256 != "" {
+			if err := v.wasPurged(r.SHA256); err != nil {
+				return Version{}, err
+			}
 		}
 	}
 	if err != nil {
