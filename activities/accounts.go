@@ -85,6 +85,7 @@ func (a *accounts) count(t *teacherAccount, row *datasets.Attempt) {
 
 // pay writes a task's requests, and counts them for the result and the report.
 func (s *seal) pay(r *refinedTask, t *tables) error {
+	spendTask(s.report, r.judgeRows(), nil)
 	return s.paid.add(r, func(row datasets.Attempt) error {
 		s.report.AddAttempt(&row)
 		return t.attempts.add(row)

@@ -14,10 +14,12 @@ import (
 func Comparison(r *recipe.Recipe, tasks []PreviewTask) (*report.Report, error) {
 	a := report.New(reportedTeachers(r))
 	a.ShowTexts(r.Output.ReportText)
+	a.SetConditions(conditions(r, int64(len(tasks))))
 	for i := range tasks {
 		if err := compareTask(a, tasks[i].Candidates, tasks[i].Judgements); err != nil {
 			return nil, err
 		}
+		spendTask(a, tasks[i].Judged, tasks[i].Attempts)
 	}
 	return a.Report(), nil
 }

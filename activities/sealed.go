@@ -148,6 +148,8 @@ type PreviewTask struct {
 	Task       datasets.Task        `json:"task"`
 	Candidates []datasets.Candidate `json:"candidates"` // messages: the prompt and, last, the answer
 	Judgements []datasets.Judgement `json:"judgements,omitempty"`
+	Judged     []datasets.JudgeRow  `json:"judged,omitempty"`   // what judges were asked
+	Attempts   []datasets.Attempt   `json:"attempts,omitempty"` // every request of these, each once
 }
 
 // preview keeps the sample's tasks for whoever asked for them, and publishes
@@ -164,7 +166,14 @@ func (s *seal) preview(ctx context.Context, dir string) (*wire.BuildOutput, erro
 		}
 		s.tally(&r)
 		restorePrompts(&r)
-		tasks = append(tasks, PreviewTask{r.Task, r.Candidates, r.Judgements})
+		one := PreviewTask{Task: r.Task, Candidates: r.Candidates, Judgements: r.Judgements, Judged: r.judgeRows()}
+		if err := s.paid.add(&r, func(row datasets.Attempt) error {
+			one.Attempts = append(one.Attempts, row)
+			return nil
+		}); err != nil {
+			return nil, err
+		}
+		tasks = append(tasks, one)
 	}
 	text, err := json.Marshal(tasks)
 	if err != nil {
@@ -174,7 +183,7 @@ func (s *seal) preview(ctx context.Context, dir string) (*wire.BuildOutput, erro
 	if _, err := objstore.CreateOrSame(ctx, s.a.Bucket, key, text); err != nil {
 		return nil, fmt.Errorf("write the preview: %w", err)
 	}
-	return &wire.BuildOutput{Dataset: s.in.Dataset, BuildID: s.in.BuildID, Preview: key, Stopped: sortedIDs(s.stopped)}, nil
+	return &wire.BuildOutput{Dataset: s.in.Dataset, BuildID: s.in.BuildID, Preview: key, Stopped: sortedIDs(s.stopped), OverBudget: s.overBudget()}, nil
 }
 
 func sortedIDs(m map[string]string) []string {

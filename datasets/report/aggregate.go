@@ -38,6 +38,8 @@ type Aggregator struct {
 	jury         jury
 	manners      map[string]*manner // by teacher
 	shelf        shelf
+	ledger       ledger
+	conditions   *Conditions
 }
 
 type cellKey struct{ teacher, domain, effort string }
@@ -55,13 +57,19 @@ func (a *Aggregator) Add(c *datasets.Candidate) {
 	if c.SampleIndex > 0 {
 		a.samples = true
 	}
-	a.cell(cellKey{c.Teacher, c.Domain, c.Effort}).add(c)
+	at := placed{cell: a.cell(cellKey{c.Teacher, c.Domain, c.Effort})}
+	at.cell.add(c)
 	a.requestsOf(c.Teacher).answer(c)
 	a.mannerOf(c.Teacher).add(c)
 	a.shelf.add(c)
 	if firstHand(c) {
-		a.grid.add(c, a.number(c.Teacher))
+		number := a.number(c.Teacher)
+		a.grid.add(c, number)
+		if a.grid.at != nil {
+			at.grid, at.row = a.grid.at, a.grid.rows[number]
+		}
 	}
+	a.ledger.place(c, at)
 }
 
 func (a *Aggregator) mannerOf(teacher string) *manner {
@@ -135,6 +143,7 @@ func (a *Aggregator) Report() *Report {
 	r.Mix = a.mix
 	r.Comparison = a.comparison(infos)
 	r.Preferences = a.jury.preferences(infos)
+	r.Unattributed, r.Conditions = a.ledger.unattributed(), a.conditionsOf(r)
 	r.browser = a.shelf.browser()
 	r.Notes = a.notes(r)
 	return r
@@ -160,7 +169,7 @@ func (a *Aggregator) notes(r *Report) []string {
 	notes := []string{
 		"pass_of_judged is pass/(pass+fail). pass_of_all is pass over all asks where a verifier judged anything: failed asks, truncated answers and unknown verdicts count as not passed. Unknown is never counted as fail.",
 		"Intervals of pass_of_judged and pass_of_all are Wilson's score intervals at 95 %. Teachers that were asked different tasks are not compared by them, but by the comparison of pairs.",
-		"Costs count every answer that was paid for, rejected ones too, at list prices of the recipe applied to the tokens that the endpoint reported; answers reused from earlier builds count at what they cost then. Cached tokens are part of the prompt tokens, reasoning tokens of the completion tokens.",
+		accounting,
 		"Latency is from the request to the end of the answer, at the concurrency of the build; percentiles are exact below 128 ms and within 1.6 % above.",
 	}
 	for _, t := range r.Teachers {
@@ -178,15 +187,17 @@ func (a *Aggregator) notes(r *Report) []string {
 		if t.EstimatedUsage > 0 {
 			notes = append(notes, fmt.Sprintf("%s sent no usage for %d answers; their tokens and costs are estimates.", clean(t.Teacher), t.EstimatedUsage))
 		}
+		notes = append(notes, spendNotes(&t)...)
 		notes = append(notes, requestNotes(&t)...)
 		notes = append(notes, styleNotes(&t)...)
 	}
+	notes = append(notes, unattributedNotes(r.Unattributed)...)
 	if a.samples {
 		notes = append(notes, "Some tasks have several samples of one teacher. pass_of_judged and pass_of_all count samples, and their intervals treat them as independent and are too narrow; the rates of the comparison are means over tasks, and their intervals are not.")
 	}
 	notes = append(notes, r.Comparison.notes(a.grid.lost)...)
 	if len(r.Drift) > 0 {
-		notes = append(notes, fmt.Sprintf("Drift: a fixed sample of prompts was asked once more, and the answers are compared in pairs with the first ones; they enter no table. Verdicts by McNemar's exact test, lengths by the sign test, both two-sided; a change is said where p < %g, or where another model answered. That no change is shown is no proof that there is none.", driftLevel))
+		notes = append(notes, driftNote(r.Drift))
 	}
 	if a.mix != nil {
 		notes = append(notes, a.mix.Lines()...)
@@ -206,7 +217,8 @@ type tally struct {
 	accepted, selected                           int64
 	prompt, cached, completion, reasoning        int64
 	estimated, unpriced, unpricedAnswers, priced int64
-	costMicros                                   int64
+	costMicros, sharedMicros, ms                 int64
+	spent                                        [spentKinds]spentTally // beside the answers
 	latency                                      sketch
 }
 
@@ -225,6 +237,7 @@ func (t *tally) add(c *datasets.Candidate) {
 		}
 		if c.LatencyMS != nil {
 			t.latency.add(*c.LatencyMS, 1)
+			t.ms += known(c.LatencyMS)
 		}
 	}
 	t.accepted += count(c.Accepted)
@@ -290,6 +303,11 @@ func (t *tally) merge(c *tally) {
 	t.unpricedAnswers += c.unpricedAnswers
 	t.priced += c.priced
 	t.costMicros += c.costMicros
+	t.sharedMicros += c.sharedMicros
+	t.ms += c.ms
+	for i := range t.spent {
+		t.spent[i].merge(&c.spent[i])
+	}
 	t.latency.merge(&c.latency)
 }
 
@@ -314,12 +332,11 @@ func (t *tally) figures(priced bool) Figures {
 		f.PassOfJudged = proportion(t.pass, t.pass+t.fail)
 		f.PassOfAll = proportion(t.pass, all)
 	}
+	f.Spend = t.spend()
 	if priced && t.priced > 0 {
-		usd := float64(t.costMicros) / 1e6
-		f.CostUSD = &usd
+		f.CostUSD = ref(float64(t.costMicros) / 1e6)
 		if t.accepted > 0 && t.unpricedAnswers == 0 {
-			per := usd / float64(t.accepted)
-			f.CostPerAcceptedUSD = &per
+			f.CostPerAcceptedUSD = ref(*f.Spend.USD / float64(t.accepted))
 		}
 	}
 	return f

@@ -59,9 +59,9 @@ type Standing struct {
 	Bounds []float64  `json:"bounds,omitempty" jsonschema:"description=means over tasks of pass/samples and (pass+unknown)/samples: where the rate is if every unknown verdict failed or passed"`
 	PassAt []PassRate `json:"pass_at,omitempty" jsonschema:"description=chance that one of k samples passes; mean over the tasks that have so many"`
 
-	USDPerAccepted     *Estimate `json:"usd_per_accepted,omitempty" jsonschema:"description=all that its answers here cost over the accepted ones; absent where it is not priced or so few are accepted that no interval can be told"`
-	TokensPerAccepted  *Estimate `json:"tokens_per_accepted,omitempty"`
-	SecondsPerAccepted *Estimate `json:"seconds_per_accepted,omitempty" jsonschema:"description=time of all its answers one after the other over the accepted ones"`
+	USDPerAccepted     *Estimate `json:"usd_per_accepted,omitempty" jsonschema:"description=all that was spent for its answers here over the accepted ones: rejected answers and failed and retried requests and judges too; absent where it is not priced or so few are accepted that no interval can be told"`
+	TokensPerAccepted  *Estimate `json:"tokens_per_accepted,omitempty" jsonschema:"description=prompt and completion tokens of the same requests"`
+	SecondsPerAccepted *Estimate `json:"seconds_per_accepted,omitempty" jsonschema:"description=time of the same requests one after the other over the accepted rows"`
 }
 
 // A PassRate is pass@k.

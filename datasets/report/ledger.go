@@ -14,7 +14,7 @@ import (
 type Requests struct {
 	Attempts       int64    `json:"attempts,omitempty" jsonschema:"description=requests that were sent for these asks"`
 	FailedAttempts int64    `json:"failed_attempts,omitempty" jsonschema:"description=of them those that brought no answer"`
-	FailedCostUSD  *float64 `json:"failed_cost_usd,omitempty" jsonschema:"description=what the failed ones may be charged for beside cost_usd; estimated where the endpoint did not count"`
+	FailedCostUSD  *float64 `json:"failed_cost_usd,omitempty" jsonschema:"description=what the failed ones may be charged for beside cost_usd: part of spend; estimated where the endpoint did not count"`
 	// Flags counts answers by flag.
 	Flags map[string]int64 `json:"flags,omitempty" jsonschema:"description=answers by flag such as model_drift or prompt_truncated"`
 	// Models counts answers by the model that the endpoint says answered.
@@ -46,9 +46,8 @@ func (a *Aggregator) requestsOf(teacher string) *requestTally {
 	return t
 }
 
-// AddAttempt counts one request. It keeps nothing of it.
-func (a *Aggregator) AddAttempt(row *datasets.Attempt) {
-	t := a.requestsOf(row.Teacher)
+// count counts one request for the teacher's own asks.
+func (t *requestTally) count(row *datasets.Attempt) {
 	t.attempts += int64(row.Times)
 	t.priced = t.priced || row.CostMicros != nil
 	if row.Outcome != datasets.OutcomeAnswer && row.Outcome != datasets.OutcomeRecovered {
@@ -104,7 +103,7 @@ func requestNotes(t *Teacher) []string {
 	var notes []string
 	name := clean(t.Teacher)
 	if t.FailedCostUSD != nil && *t.FailedCostUSD > 0 {
-		notes = append(notes, fmt.Sprintf("%d of %d requests to %s brought no answer, and may be charged for $%.6f in all, which cost_usd leaves out.", t.FailedAttempts, t.Attempts, name, *t.FailedCostUSD))
+		notes = append(notes, fmt.Sprintf("%d of %d requests to %s brought no answer, and may be charged for $%.6f in all.", t.FailedAttempts, t.Attempts, name, *t.FailedCostUSD))
 	}
 	for _, flag := range slices.Sorted(maps.Keys(flagWords)) {
 		if n := t.Flags[flag]; n > 0 {

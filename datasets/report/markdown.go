@@ -26,6 +26,11 @@ func (r *Report) Markdown(w io.Writer) error {
 		}
 		m.table(3, append([]string{"domain", "effort"}, head...), rows)
 	}
+	if rows := r.spendRows(); rows != nil {
+		m.text("## What was spent")
+		m.table(1, spendHead, rows)
+		m.list(r.conditionLines())
+	}
 	for _, s := range r.Comparison.shown() {
 		m.scope(&s)
 	}
@@ -41,11 +46,7 @@ func (r *Report) Markdown(w io.Writer) error {
 	}
 	if len(r.Drift) > 0 {
 		m.text("## Drift")
-		for i := range r.Drift {
-			d := &r.Drift[i]
-			m.item(d.Line() + since(d.Why))
-		}
-		m.b.WriteByte('\n')
+		m.drift(r.Drift)
 	}
 	m.text("## Notes")
 	for _, note := range r.Notes {
@@ -53,13 +54,6 @@ func (r *Report) Markdown(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, m.b.String())
 	return err
-}
-
-func since(why []string) string {
-	if len(why) == 0 {
-		return ""
-	}
-	return ": " + strings.Join(why, "; ")
 }
 
 type markdown struct{ b strings.Builder }

@@ -36,7 +36,10 @@ type Report struct {
 	// Filtered is what the filters of prompts found.
 	Filtered *datasets.Filtered `json:"filtered,omitempty" jsonschema:"description=what the filters of prompts found; absent without them"`
 	Drift    []Drift            `json:"drift,omitempty" jsonschema:"description=what probes of this build showed; one entry for each teacher that was probed"`
-	Notes    []string           `json:"notes" jsonschema:"description=how the figures were made and where the prices are from"`
+	// Unattributed is what was spent beside the answers.
+	Unattributed []Unattributed `json:"unattributed,omitempty" jsonschema:"description=what was spent and is in no teacher's figures"`
+	Conditions   *Conditions    `json:"conditions,omitempty" jsonschema:"description=what the costs and durations are of; without it they are no comparison"`
+	Notes        []string       `json:"notes" jsonschema:"description=how the figures were made and where the prices are from"`
 
 	browser *browser // prompts and answers, for the page alone
 }
@@ -88,8 +91,9 @@ type Figures struct {
 	ReasoningTokens  int64    `json:"reasoning_tokens" jsonschema:"description=of completion_tokens"`
 	EstimatedUsage   int64    `json:"estimated_usage" jsonschema:"description=answers whose tokens we estimated because the endpoint sent no count"`
 
-	CostUSD            *float64 `json:"cost_usd" jsonschema:"nullable,description=all spend: failed and rejected answers too; null where nothing is priced"`
-	CostPerAcceptedUSD *float64 `json:"cost_per_accepted_usd" jsonschema:"nullable,description=cost_usd/accepted; null where an answer is not priced or none is accepted"`
+	CostUSD            *float64 `json:"cost_usd" jsonschema:"nullable,description=what its answers cost: rejected ones too; null where nothing is priced; spend has what else was spent for them"`
+	CostPerAcceptedUSD *float64 `json:"cost_per_accepted_usd" jsonschema:"nullable,description=all spend over accepted rows: spend.usd/accepted; null where an answer is not priced or none is accepted"`
+	Spend              *Spend   `json:"spend,omitempty" jsonschema:"description=all that was spent for its answers by what it was spent on"`
 	UnpricedAsks       int64    `json:"unpriced_asks" jsonschema:"description=asks whose cost is not known"`
 
 	LatencyP50MS *int64 `json:"latency_p50_ms" jsonschema:"nullable,description=request sent to answer whole; null where not measured"`

@@ -84,6 +84,10 @@ func sample() *Report {
 		a.Add(answer("local", "math", datasets.Pass))
 	}
 	a.Add(answer("nobody\x1b[2J<script>alert(1)</script>", "math", datasets.Fail))
+	a.SetConditions(Conditions{Prompts: []string{"p.jsonl\x1b[2J<script>alert(1)</script>"}, Tasks: 46, Samples: "one answer each", Teachers: []TeacherConditions{
+		{Teacher: "k3", Model: "kimi-k3", API: "openai", Params: `{"high":{"reasoning_effort":"high"}}`, AtOnce: 256},
+		{Teacher: "local", Model: "small", API: "openai", Params: "{}", AtOnce: 4},
+	}})
 	return a.Report()
 }
 
@@ -100,6 +104,10 @@ func TestReportCounts(t *testing.T) {
 		CostUSD:      ref(0.0691), CostPerAcceptedUSD: ref(0.0691 / 31),
 		LatencyP50MS: ref(int64(1199)), LatencyP95MS: ref(int64(1375)),
 	}
+	if k3.Spend == nil || *k3.Spend.USD != 0.0691 {
+		t.Errorf("spend %+v", k3.Spend)
+	}
+	k3.Spend = nil // its parts have a test of their own
 	if diff := cmp.Diff(want, k3); diff != "" {
 		t.Errorf("k3 (-want +got):\n%s", diff)
 	}

@@ -43,7 +43,7 @@ func (r *Report) Table(w io.Writer, width int) error {
 
 // restLines write what follows the tables of figures.
 func (r *Report) restLines(w io.Writer, width int) error {
-	for _, write := range []func(io.Writer, int) error{r.alarmLines, r.comparisonLines, r.preferenceLines, r.driftLines} {
+	for _, write := range []func(io.Writer, int) error{r.spendLines, r.alarmLines, r.comparisonLines, r.preferenceLines, r.driftLines} {
 		if err := write(w, width); err != nil {
 			return err
 		}
@@ -60,7 +60,7 @@ func cellsOf(f *Figures) []string {
 	}
 	return []string{
 		grouped(f.Asks), grouped(f.Answers), pass, interval, grouped(f.Unknown), grouped(f.Accepted),
-		dollars(f.CostUSD, 2), dollars(f.CostPerAcceptedUSD, 5), duration(f.LatencyP50MS), duration(f.LatencyP95MS),
+		dollars(f.SpentUSD(), 2), dollars(f.CostPerAcceptedUSD, 5), duration(f.LatencyP50MS), duration(f.LatencyP95MS),
 		grouped(f.PromptTokens + f.CompletionTokens), cachedShare(f),
 	}
 }

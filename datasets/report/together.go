@@ -36,7 +36,7 @@ type Value struct {
 	Unique  int64  `json:"unique" jsonschema:"description=tasks that it alone solved"`
 	Without int64  `json:"without" jsonschema:"description=tasks that the others solve between them"`
 	// USDPerExtra is what it costs for each task that the others do not solve.
-	USD         *float64 `json:"usd,omitempty" jsonschema:"description=what its answers to these tasks cost"`
+	USD         *float64 `json:"usd,omitempty" jsonschema:"description=all that was spent for its answers to these tasks"`
 	USDPerExtra *float64 `json:"usd_per_extra,omitempty" jsonschema:"description=usd/unique; absent where it is not priced or solves nothing alone"`
 }
 
