@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/datasets/catalog"
@@ -264,14 +265,43 @@ func (s *seal) drift(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		d.Refresh = t.anew.Refresh
+		s.probes = append(s.probes, d)
+	}
+	report.SettleDrift(s.probes)
+	for _, d := range s.probes {
 		s.report.AddDrift(d)
 		if s.result.Drift == nil {
 			s.result.Drift = map[string]DriftResult{}
 		}
-		s.result.Drift[t.spec.ID] = DriftResult{
+		s.result.Drift[d.Teacher] = DriftResult{
 			Probe: d.Probe, Asked: d.Asked, Answered: d.Asked - d.Failed, Changed: d.Changed, Why: clipped(strings.Join(d.Why, "; "), resultText),
 		}
-		s.probes = append(s.probes, d)
+	}
+	return s.drifted(ctx)
+}
+
+// drifted finds the teachers of which an earlier build's probe showed a change,
+// and that were not asked anew since. A gate on drift holds until somebody acts
+// on it, and not for the one build that happened to probe.
+func (s *seal) drifted(ctx context.Context) error {
+	if allow := s.rt.recipe.Gates.AllowDrift; allow == nil || *allow {
+		return nil
+	}
+	known, err := s.a.Catalog.Epochs(ctx, s.in.Dataset)
+	if err != nil {
+		return err
+	}
+	s.standing = map[string]report.Drift{}
+	for id, t := range s.rt.teachers {
+		one := known.Of(t.key())
+		if _, probed := s.result.Drift[id]; probed || one == nil || one.Drift == nil {
+			continue
+		}
+		var d report.Drift
+		if json.Unmarshal(one.Drift, &d) == nil && d.Changed && d.Refresh == t.anew.Refresh {
+			s.standing[id] = d
+		}
 	}
 	return nil
 }
@@ -303,7 +333,10 @@ func (s *seal) compareProbe(ctx context.Context, t *teacher) (report.Drift, erro
 				pair.Before = nil // bought beside the probe, it says nothing of before
 			}
 			pairs = append(pairs, pair)
-			if err := s.paid.add(&again[i], func(datasets.Attempt) error { return nil }); err != nil {
+			if err := s.paid.add(&again[i], func(row datasets.Attempt) error {
+				s.report.AddUnattributed(probesForDrift, row)
+				return nil
+			}); err != nil {
 				return report.Drift{}, err
 			}
 			if again[i].Fresh[0] && again[i].Candidates[0].Error == nil && again[i].Candidates[0].CostMicros == nil {
@@ -351,7 +384,11 @@ func driftSample(r *refinedTask) *report.DriftSample {
 	if c.Error != nil {
 		return nil
 	}
-	out := &report.DriftSample{Verdict: c.Verdict, Tokens: c.CompletionTokens}
+	out := &report.DriftSample{Verdict: c.Verdict, Tokens: c.CompletionTokens, Reasoning: c.ReasoningTokens}
+	if m := c.Answer(); m != nil && m.ReasoningContent != nil {
+		n := int64(utf8.RuneCountInString(*m.ReasoningContent))
+		out.Thought = &n
+	}
 	if c.ModelAnswered != nil {
 		out.Model = *c.ModelAnswered
 	}

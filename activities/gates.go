@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/stillhouse-data/stillhouse/datasets/merge"
 )
@@ -43,8 +44,13 @@ func (s *seal) failedGates() []string {
 	if g.AllowDrift != nil && !*g.AllowDrift {
 		for _, id := range slices.Sorted(maps.Keys(s.result.Drift)) {
 			if d := s.result.Drift[id]; d.Changed {
-				out = append(out, fmt.Sprintf("allow_drift: teacher %s changed: %s; raise its epoch to ask it anew, or allow it", id, d.Why))
+				out = append(out, fmt.Sprintf("allow_drift: teacher %s changed: %s; ask it anew with --refresh %s or by raising its epoch, or allow it", id, d.Why, id))
 			}
+		}
+		for _, id := range slices.Sorted(maps.Keys(s.standing)) {
+			d := s.standing[id]
+			out = append(out, fmt.Sprintf("allow_drift: teacher %s changed, as probe %d of %s showed, and was not asked anew since: %s; ask it anew with --refresh %s or by raising its epoch, or allow it",
+				id, d.Probe, d.At.Format(time.DateOnly), clipped(strings.Join(d.Why, "; "), resultText), id))
 		}
 	}
 	if g.MaxCostUSD != nil && s.result.CostUSD > *g.MaxCostUSD {

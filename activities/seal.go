@@ -52,6 +52,8 @@ type seal struct {
 	refused rejections
 	failed  string // what the first ask that failed said
 	probes  []report.Drift
+	// standing are changes that earlier builds' probes showed, by teacher, where a gate asks.
+	standing map[string]report.Drift
 }
 
 func (s *seal) run(ctx context.Context) (*wire.BuildOutput, error) {
@@ -104,6 +106,7 @@ func (s *seal) begin() {
 	}
 	s.report = report.New(reportedTeachers(s.rt.recipe))
 	s.report.ShowTexts(s.rt.recipe.Output.ReportText)
+	s.report.SetConditions(conditions(s.rt.recipe, s.plan.Tasks))
 	for _, st := range s.in.Streams {
 		if st.Stopped != nil {
 			if s.result.Stopped == nil {

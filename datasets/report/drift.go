@@ -2,8 +2,6 @@ package report
 
 import (
 	"cmp"
-	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -18,6 +16,8 @@ import (
 type DriftSample struct {
 	Verdict     *string // nil where no verifier applies
 	Tokens      *int64  // of the completion
+	Reasoning   *int64  // tokens of the reasoning; nil where the endpoint does not count them
+	Thought     *int64  // code points of the reasoning; nil where it is not shown
 	Model       string  // that answered; "" where the endpoint does not say
 	Fingerprint string  // of the system that answered; "" where it does not say
 }
@@ -32,6 +32,7 @@ type Drift struct {
 	Teacher string    `json:"teacher"`
 	Probe   int       `json:"probe" jsonschema:"description=number of the probe; counted from 1"`
 	At      time.Time `json:"at" jsonschema:"description=when the probe began"`
+	Refresh int       `json:"refresh,omitempty" jsonschema:"description=number of the refresh that the first answers are of; 0 where the teacher was not asked anew before"`
 
 	Asked   int `json:"asked" jsonschema:"description=prompts that were asked again"`
 	Pairs   int `json:"pairs" jsonschema:"description=prompts that were answered both times; what follows is about these"`
@@ -43,12 +44,23 @@ type Drift struct {
 	Worse      int64       `json:"worse" jsonschema:"description=pairs that passed and now fail"`
 	Better     int64       `json:"better" jsonschema:"description=pairs that failed and now pass"`
 	PassP      *float64    `json:"pass_p,omitempty" jsonschema:"description=exact McNemar test of worse against better; two-sided"`
+	PassHolm   *float64    `json:"pass_p_holm,omitempty" jsonschema:"description=pass_p adjusted over the family"`
 
 	TokensBefore *float64 `json:"tokens_before,omitempty" jsonschema:"description=mean completion tokens"`
 	TokensNow    *float64 `json:"tokens_now,omitempty"`
 	Longer       int64    `json:"longer" jsonschema:"description=pairs whose answer is longer now"`
 	Shorter      int64    `json:"shorter"`
 	LengthP      *float64 `json:"length_p,omitempty" jsonschema:"description=exact sign test of longer against shorter; two-sided"`
+	LengthHolm   *float64 `json:"length_p_holm,omitempty" jsonschema:"description=length_p adjusted over the family"`
+
+	ReasoningUnit   string   `json:"reasoning_unit,omitempty" jsonschema:"description=what reasoning is measured in: tokens where the endpoint counts them and else code_points of what it shows; absent where neither is known"`
+	ReasoningBefore *float64 `json:"reasoning_before,omitempty" jsonschema:"description=mean length of the reasoning; of the pairs where both are known"`
+	ReasoningNow    *float64 `json:"reasoning_now,omitempty"`
+	ThinksLonger    int64    `json:"thinks_longer,omitempty" jsonschema:"description=pairs whose reasoning is longer now"`
+	ThinksShorter   int64    `json:"thinks_shorter,omitempty"`
+	ReasoningP      *float64 `json:"reasoning_p,omitempty" jsonschema:"description=exact sign test of thinks_longer against thinks_shorter; two-sided"`
+	ReasoningHolm   *float64 `json:"reasoning_p_holm,omitempty" jsonschema:"description=reasoning_p adjusted over the family"`
+	Family          int      `json:"family,omitempty" jsonschema:"description=tests of all teachers' probes of the build that Holm's adjustment is over"`
 
 	Models       []DriftName `json:"models" jsonschema:"description=pairs by the models that answered; where both times are known"`
 	Fingerprints []DriftName `json:"fingerprints" jsonschema:"description=pairs by the fingerprints of the systems that answered; where both times are known"`
@@ -65,8 +77,8 @@ type DriftName struct {
 }
 
 const (
-	// driftLevel is below which a difference is called a change: a probe is
-	// repeated, and each has two tests.
+	// driftLevel is below which an adjusted difference is called a change: a
+	// probe is repeated.
 	driftLevel = 0.01
 	// driftNames bounds the names that are told apart.
 	driftNames = 20
@@ -76,15 +88,18 @@ const (
 //
 // Verdicts and lengths are compared in pairs, so that it does not matter which
 // prompts the probe has: whether as many pairs turned from pass to fail as from
-// fail to pass (McNemar's test, exact), and whether as many answers became
-// longer as shorter (the sign test, exact; answers of equal length are left
-// out). Both are two-sided and treat the prompts as independent. That no change
-// is shown is no proof that there is none.
+// fail to pass (McNemar's test, exact), and whether as many answers, and as many
+// reasonings, became longer as shorter (the sign test, exact; equal lengths are
+// left out). All are two-sided and treat the prompts as independent. Their p
+// values are adjusted among themselves; [SettleDrift] adjusts them over the
+// probes of several teachers. That no change is shown is no proof that there is
+// none.
 func CompareDrift(teacher string, probe int, at time.Time, pairs []DriftPair) Drift {
 	d := Drift{Teacher: teacher, Probe: probe, At: at.UTC(), Asked: len(pairs), Why: []string{}}
 	models, fingerprints := map[DriftName]int64{}, map[DriftName]int64{}
-	var judged, passedBefore, passedNow, measured int64
-	var before, now float64
+	var judged, passedBefore, passedNow int64
+	var length, thought lengths
+	inTokens := countsReasoning(pairs)
 	for _, p := range pairs {
 		if p.After == nil {
 			d.Failed++
@@ -104,12 +119,11 @@ func CompareDrift(teacher string, probe int, at time.Time, pairs []DriftPair) Dr
 			d.Worse += count(a && !b)
 			d.Better += count(b && !a)
 		}
-		if p.Before.Tokens != nil && p.After.Tokens != nil {
-			measured++
-			before += float64(*p.Before.Tokens)
-			now += float64(*p.After.Tokens)
-			d.Longer += count(*p.After.Tokens > *p.Before.Tokens)
-			d.Shorter += count(*p.After.Tokens < *p.Before.Tokens)
+		length.add(p.Before.Tokens, p.After.Tokens)
+		if inTokens {
+			thought.add(p.Before.Reasoning, p.After.Reasoning)
+		} else {
+			thought.add(p.Before.Thought, p.After.Thought)
 		}
 		countNames(models, p.Before.Model, p.After.Model)
 		countNames(fingerprints, p.Before.Fingerprint, p.After.Fingerprint)
@@ -118,13 +132,18 @@ func CompareDrift(teacher string, probe int, at time.Time, pairs []DriftPair) Dr
 		d.PassBefore, d.PassNow = proportion(passedBefore, judged), proportion(passedNow, judged)
 		d.PassP = ref(stats.McNemar(d.Worse, d.Better))
 	}
-	if measured > 0 {
-		d.TokensBefore, d.TokensNow = ref(before/float64(measured)), ref(now/float64(measured))
-		d.LengthP = ref(stats.McNemar(d.Longer, d.Shorter)) // the sign test is the same sum
+	d.TokensBefore, d.TokensNow, d.LengthP = length.test()
+	d.Longer, d.Shorter = length.longer, length.shorter
+	if d.ReasoningBefore, d.ReasoningNow, d.ReasoningP = thought.test(); d.ReasoningP != nil {
+		d.ThinksLonger, d.ThinksShorter, d.ReasoningUnit = thought.longer, thought.shorter, "code_points"
+		if inTokens {
+			d.ReasoningUnit = "tokens"
+		}
 	}
 	d.Models, d.Fingerprints = listNames(models), listNames(fingerprints)
-	d.judge()
-	return d
+	list := []Drift{d}
+	SettleDrift(list)
+	return list[0]
 }
 
 func ref[T any](v T) *T { return &v }
@@ -161,74 +180,6 @@ func listNames(names map[DriftName]int64) []DriftName {
 		return cmp.Or(cmp.Compare(b.Pairs, a.Pairs), cmp.Compare(a.Before, b.Before), cmp.Compare(a.Now, b.Now))
 	})
 	return out
-}
-
-// judge says what changed. A fingerprint that changed is told and no proof:
-// endpoints change theirs with every restart.
-func (d *Drift) judge() {
-	say := func(format string, args ...any) {
-		d.Changed, d.Why = true, append(d.Why, fmt.Sprintf(format, args...))
-	}
-	for _, m := range d.Models {
-		if m.Before != m.Now {
-			say("%d answers are of model %s, the first ones of %s", m.Pairs, m.Now, m.Before)
-		}
-	}
-	if d.PassP != nil && *d.PassP < driftLevel {
-		say("it passes %s %% where it passed %s %% (p = %.2g)", percent(d.PassNow.Value), percent(d.PassBefore.Value), *d.PassP)
-	}
-	if d.LengthP != nil && *d.LengthP < driftLevel {
-		say("its answers have %.0f tokens where they had %.0f (p = %.2g)", *d.TokensNow, *d.TokensBefore, *d.LengthP)
-	}
-}
-
-// Line says in one line what a probe showed.
-func (d *Drift) Line() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s, probe %d of %s: %d of %d prompts answered both times", name(d.Teacher), d.Probe, d.At.Format(time.DateOnly), d.Pairs, d.Asked)
-	if d.PassBefore != nil {
-		fmt.Fprintf(&b, "; passed %s %%, now %s %% (%d worse, %d better, p = %.2g)", percent(d.PassBefore.Value), percent(d.PassNow.Value), d.Worse, d.Better, *d.PassP)
-	}
-	if d.TokensBefore != nil {
-		fmt.Fprintf(&b, "; %.0f tokens, now %.0f (p = %.2g)", *d.TokensBefore, *d.TokensNow, *d.LengthP)
-	}
-	if n, of := changedNames(d.Models); n > 0 {
-		fmt.Fprintf(&b, "; another model answers in %d of %d", n, of)
-	}
-	if n, of := changedNames(d.Fingerprints); n > 0 {
-		fmt.Fprintf(&b, "; another fingerprint in %d of %d", n, of)
-	}
-	if d.Changed {
-		b.WriteString("; IT CHANGED")
-	} else {
-		b.WriteString("; no change shown")
-	}
-	return b.String()
-}
-
-func changedNames(names []DriftName) (changed, of int64) {
-	for _, n := range names {
-		of += n.Pairs
-		if n.Before != n.Now || n.Before == Other {
-			changed += n.Pairs
-		}
-	}
-	return changed, of
-}
-
-// driftLines writes what the report's probes showed; nothing where there were
-// none. Lines are broken between words where they are wider than width.
-func (r *Report) driftLines(w io.Writer, width int) error {
-	for i := range r.Drift {
-		lead := "\n"
-		if i > 0 {
-			lead = ""
-		}
-		if _, err := io.WriteString(w, lead+wrapped("drift of "+r.Drift[i].Line(), width)+"\n"); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // wrapped breaks a line between words; 0 is no width.

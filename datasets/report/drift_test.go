@@ -200,7 +200,7 @@ func TestReportsShowDrift(t *testing.T) {
 			t.Errorf("the page holds %q", bad)
 		}
 	}
-	if !strings.Contains(page.String(), "Drift") || !strings.Contains(page.String(), "probe 2") || !strings.Contains(strings.Join(r.Notes, " "), "McNemar") {
+	if !strings.Contains(page.String(), "Drift") || !strings.Contains(page.String(), "2, 2026-12-07") || !strings.Contains(page.String(), "it changed") || !strings.Contains(strings.Join(r.Notes, " "), "McNemar") {
 		t.Error("the page does not tell of the probe")
 	}
 	schema, err := Schema()

@@ -317,7 +317,7 @@ type Gates struct {
 	MaxRejected map[string]float64 `yaml:"max_rejected" min:"0" max:"1"`
 	// Largest share of the mixture's rows that may be missing.
 	MaxMixShortfall *float64 `yaml:"max_mix_shortfall" min:"0" max:"1"`
-	// Whether a probe of this build may show that a teacher changed.
+	// Whether a probe, of this build or of an earlier one with nothing asked anew since, may show that a teacher changed.
 	AllowDrift *bool `yaml:"allow_drift"`
 	// Most that the build may have cost, in US dollars.
 	MaxCostUSD *float64 `yaml:"max_cost_usd" min:"0"`
