@@ -43,7 +43,7 @@ const DefaultThinkTag = "think"
 // names no version: each option that is empty has the view's own default.
 type Options struct {
 	Version catalog.Version // that the manifest belongs to
-	Form    string          // Parquet (the default) or JSONL
+	Form    string          // Parquet (the default), JSONL or Arrow
 
 	Reasoning string // ReasoningSeparate, ReasoningInline or ReasoningDrop
 	ThinkTag  string // of inline reasoning; DefaultThinkTag
@@ -68,8 +68,8 @@ func (o *Options) resolve(v *View) error {
 	if o.Form == "" {
 		o.Form = Parquet
 	}
-	if o.Form != Parquet && o.Form != JSONL {
-		return fmt.Errorf("%w form %q; there are: %s, %s", ErrUnknownView, o.Form, Parquet, JSONL)
+	if err := knownForm(o.Form); err != nil {
+		return err
 	}
 	for _, f := range []struct {
 		name  string

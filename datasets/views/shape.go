@@ -104,8 +104,11 @@ type typedRows[T any] iter.Seq2[T, error]
 
 func (r typedRows[T]) writer(form string) func(io.Writer) (int64, error) {
 	write := r.parquet
-	if form == JSONL {
+	switch form {
+	case JSONL:
 		write = r.jsonl
+	case Arrow:
+		write = r.arrow
 	}
 	return func(out io.Writer) (int64, error) {
 		n, err := write(out)

@@ -26,6 +26,8 @@ type Stream struct {
 	Warnings []string
 	// Options are the view's, with every default filled in.
 	Options Options
+	// Split is the one split to stream; "" for all, which is the default.
+	Split string
 
 	cat  *catalog.Catalog
 	m    *catalog.Manifest
@@ -42,11 +44,14 @@ func Open(cat *catalog.Catalog, m *catalog.Manifest, view string, opt Options) (
 	return &Stream{Row: p.shape.Row, Warnings: p.warnings, Options: p.opt, cat: cat, m: m, plan: p}, nil
 }
 
-// Splits are the splits that the version has files for, in the order of an
-// export.
+// Splits are the splits to stream that the version has files for, in the order
+// of an export.
 func (s *Stream) Splits() []string {
 	var out []string
 	for _, split := range exported {
+		if s.Split != "" && s.Split != split {
+			continue
+		}
 		if len(s.plan.view.Reads.files(s.m, split)) > 0 {
 			out = append(out, split)
 		}

@@ -21,6 +21,7 @@ func init() { register(exportCommand) }
 // exportFlags are the flags of export.
 type exportFlags struct {
 	view, table   string
+	split         string // on stdout
 	leaveOut      []string
 	views.Options // of the view, less the version
 }
@@ -60,7 +61,8 @@ not known.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.view, "view", views.ViewMessages, "view: "+strings.Join(views.Names(), ", "))
-	flags.StringVar(&f.Form, "format", "", "parquet (default) or jsonl (default on stdout)")
+	flags.StringVar(&f.Form, "format", "", "parquet (default), jsonl (default on stdout) or arrow (IPC streams)")
+	flags.StringVar(&f.split, "split", "", "on stdout: train or test alone (default: train, then test)")
 	flags.StringVar(&f.table, "table", "", "table, instead of a view")
 	flags.StringVar(&f.Reasoning, "reasoning", "", "separate, inline (between tags, in the content) or drop; the default is the view's")
 	flags.StringVar(&f.ThinkTag, "think-tag", "", "tag of inline reasoning (default "+views.DefaultThinkTag+")")
@@ -101,8 +103,12 @@ func (a *app) export(ctx context.Context, ref, dest string, f exportFlags) error
 	if dest == "" {
 		return usage("DEST is empty; name a folder, s3://bucket/prefix, or - for stdout")
 	}
-	if dest == "-" && f.Form != "" && f.Form != views.JSONL {
-		return usage("stdout takes JSON lines, not --format %s; leave it out, or name a folder", f.Form)
+	if dest == "-" {
+		if err := a.checkStdout(f); err != nil {
+			return err
+		}
+	} else if f.split != "" {
+		return usage("--split is of stdout; a folder has the files of each split, data/%s-* for this one", f.split)
 	}
 	c, err := a.readCatalog(ctx)
 	if err != nil {
@@ -212,21 +218,28 @@ func (a *app) embeddedEndpoint(ctx context.Context) *home.Endpoints {
 	return e
 }
 
-// exportStdout writes the rows of train, then test, as JSON lines. The view is
-// read once before, since whoever reads the lines could not tell a stream that
-// ended early from a whole one; each file is held to its digest.
+// exportStdout writes the rows of train, then test, as JSON lines or as an
+// Arrow stream. The view is read once before, since whoever reads lines could
+// not tell a stream that ended early from a whole one, and a trainer that reads
+// batches would meet the end after hours; each file is held to its digest.
 func (a *app) exportStdout(ctx context.Context, c *catalog.Catalog, m *catalog.Manifest, f exportFlags) error {
 	s, err := views.Open(c, m, f.view, f.Options)
 	if err != nil {
 		return exportError(err)
 	}
+	s.Split = f.split
 	if err := s.Check(ctx); err != nil {
 		return err
 	}
 	for _, w := range s.Warnings {
 		a.warn("warning: %s", printable(w))
 	}
-	if _, err := s.WriteJSONL(ctx, a.out); err != nil {
+	write := s.WriteJSONL
+	if f.Form == views.Arrow {
+		write = s.WriteArrow
+		a.saySplits(s)
+	}
+	if _, err := write(ctx, a.out); err != nil {
 		return err
 	}
 	a.leftOut(s.LeftOut())
