@@ -41,6 +41,9 @@ type Activities struct {
 	// Keys reads the teachers' keys; nil: from Lookup's variables and from
 	// files.
 	Keys *secrets.Keyring
+	// MayAsk tells whether the endpoint at an address may be asked with a key,
+	// which is named as recipes name it, "" for none; nil: any.
+	MayAsk func(baseURL, key string) error
 	// Remote opens sources that lie in other stores, by s3:// URL.
 	Remote func(ctx context.Context, url string) ([]sources.File, error)
 	// Serve is told of every teacher queue that a plan made, so that a worker

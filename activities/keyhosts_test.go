@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -11,22 +12,21 @@ import (
 	"github.com/stillhouse-data/stillhouse/teachers/teacherstest"
 )
 
-// A recipe that names a worker's key and an address of its own gets no key there.
-func TestAKeyBoundToAnotherHostIsNotSent(t *testing.T) {
+// A recipe that names a worker's key and an address of its own gets no key
+// there, and an address that the worker may not ask gets no request.
+func TestWhomAWorkerMayNotAskGetsNothing(t *testing.T) {
 	const key = "sk-canary-0123456789"
-	sent := ""
+	var sent []string
 	server := teacherstest.New(t, func(r teacherstest.Request) teacherstest.Reply {
-		sent = r.Header.Get("Authorization")
+		sent = append(sent, r.Header.Get("Authorization"))
 		return teacherstest.Reply{Content: "x"}
 	})
-	ask := func(hosts string) error {
+	ask := func(spec recipe.Teacher, mayAsk func(baseURL, key string) error) error {
 		t.Helper()
-		ring := secrets.New(secrets.Options{
-			Lookup: func(name string) (string, bool) { return key, name == "TEACHER_KEY" },
-			Allow:  &secrets.Allow{Hosts: secrets.ParseHosts(hosts)},
-		})
+		sent = nil
+		ring := secrets.New(secrets.Options{Lookup: func(name string) (string, bool) { return key, name == "TEACHER_KEY" }})
 		config := &teachers.Config{ID: "t", API: "openai", BaseURL: server.URL, Model: "m"}
-		useKey(config, &recipe.Teacher{ID: "t", APIKeyEnv: "TEACHER_KEY"}, ring)
+		useKey(config, &spec, ring, mayAsk)
 		client := teachers.NewClient(config)
 		defer client.Close()
 		builder, err := teachers.NewBuilder(config, nil)
@@ -41,11 +41,24 @@ func TestAKeyBoundToAnotherHostIsNotSent(t *testing.T) {
 		_, err = client.Ask(t.Context(), request)
 		return err
 	}
-	err := ask("TEACHER_KEY=api.example.com")
-	if err == nil || sent != "" || !strings.Contains(err.Error(), "STILLHOUSE_KEY_HOSTS") || strings.Contains(err.Error(), key) {
+	keyed := recipe.Teacher{ID: "t", APIKeyEnv: "TEACHER_KEY"}
+	refuse := errors.New("this worker does not ask it")
+	for _, spec := range []recipe.Teacher{keyed, {ID: "t"}} {
+		var asked []string
+		err := ask(spec, func(baseURL, name string) error { asked = append(asked, baseURL, name); return refuse })
+		var e *teachers.Error
+		if !errors.As(err, &e) || e.Class != teachers.ClassAuth || !strings.Contains(err.Error(), refuse.Error()) || strings.Contains(err.Error(), key) || len(sent) != 0 {
+			t.Errorf("%v; sent %q", err, sent)
+		}
+		if len(asked) != 2 || asked[0] != server.URL || asked[1] != spec.APIKeyEnv {
+			t.Errorf("leave was asked for %q", asked)
+		}
+	}
+	allow := func(string, string) error { return nil }
+	if err := ask(keyed, allow); err != nil || len(sent) != 1 || sent[0] != "Bearer "+key {
 		t.Errorf("%v; sent %q", err, sent)
 	}
-	if err := ask("TEACHER_KEY=api.example.com,127.0.0.1"); err != nil || sent != "Bearer "+key {
+	if err := ask(recipe.Teacher{ID: "t"}, allow); err != nil || len(sent) != 1 || sent[0] != "" {
 		t.Errorf("%v; sent %q", err, sent)
 	}
 }

@@ -1,9 +1,6 @@
 package activities
 
 import (
-	"errors"
-	"net/url"
-
 	"github.com/stillhouse-data/stillhouse/internal/recipe"
 	"github.com/stillhouse-data/stillhouse/internal/secrets"
 	"github.com/stillhouse-data/stillhouse/teachers"
@@ -25,36 +22,38 @@ func (a *Activities) keyring() *secrets.Keyring {
 // endpoint that has two teachers' keys may repeat either in an answer to the
 // other, and what is not known cannot be taken out. Secrets of a store are not:
 // this worker may have no right to those of teachers that it does not serve.
-func (rt *runtime) useKeys(ring *secrets.Keyring) {
+//
+// mayAsk decides, where it is given, who is asked with which key.
+func (rt *runtime) useKeys(ring *secrets.Keyring, mayAsk func(baseURL, key string) error) {
 	for _, t := range rt.teachers {
 		if t.config == nil {
 			continue
 		}
-		useKey(t.config, t.spec, ring)
+		useKey(t.config, t.spec, ring, mayAsk)
 		if t.spec.APIKeyEnv != "" || t.spec.APIKeyFile != "" {
 			_, _ = ring.Key(keyRef(t.spec)) // told of when the teacher is asked
 		}
 	}
 	for _, p := range rt.paid {
 		if p.wire != p.base { // another form of its endpoint
-			useKey(p.wire.config, p.base.spec, ring)
+			useKey(p.wire.config, p.base.spec, ring, mayAsk)
 		}
 	}
 }
 
-func useKey(c *teachers.Config, spec *recipe.Teacher, ring *secrets.Keyring) {
+func useKey(c *teachers.Config, spec *recipe.Teacher, ring *secrets.Keyring, mayAsk func(baseURL, key string) error) {
 	c.Known = ring.Known
+	if mayAsk != nil {
+		if err := mayAsk(c.BaseURL, spec.APIKeyEnv+spec.APIKeyFile+spec.APIKeySecret); err != nil {
+			c.Key = func() (string, error) { return "", err }
+			return
+		}
+	}
 	if !spec.HasKey() {
 		return
 	}
 	ref := keyRef(spec)
-	c.Key = func() (string, error) {
-		u, err := url.Parse(c.BaseURL)
-		if err != nil {
-			return "", errors.New("base_url is no address") // it may hold a password
-		}
-		return ring.KeyFor(ref, u.Hostname())
-	}
+	c.Key = func() (string, error) { return ring.Key(ref) }
 	c.Renew = func(used string) bool { return ring.Renew(ref, used) }
 }
 

@@ -42,7 +42,7 @@ func NewProbe(r *recipe.Recipe, ids []string, ring *secrets.Keyring) (*Probe, er
 	if err != nil {
 		return nil, err
 	}
-	rt.useKeys(ring)
+	rt.useKeys(ring, nil)
 	p := &Probe{recipe: r}
 	for i := range r.Teachers {
 		spec := &r.Teachers[i]

@@ -307,7 +307,7 @@ func (a *Activities) loadRuntime(ctx context.Context, ref wire.BuildRef) (*runti
 	}
 	rt, err := newRuntime(r, &files)
 	if err == nil {
-		rt.useKeys(a.keyring())
+		rt.useKeys(a.keyring(), a.MayAsk)
 		rt.runner = runnerOf{a}
 		rt.checkers = a.Checkers
 	}

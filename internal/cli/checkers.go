@@ -76,10 +76,10 @@ type checkerPool struct {
 func (p *checkerPool) Allowed(c *verify.Command) error {
 	allowed := &p.app.commands
 	allowed.mu.Lock()
-	ok := allowed.all || allowed.shown[commandKey(c)]
+	ok := allowed.all || allowed.shown[commandKey(c)] || p.app.policy.Command(c.Argv[0]) == nil
 	allowed.mu.Unlock()
 	if !ok {
-		return fmt.Errorf("this process runs no commands of recipes; start it with --allow-commands, or build without --temporal and without stillhouse serve, which shows the command and runs it")
+		return fmt.Errorf("this process does not run it: name it in run.commands of the file of its --policy, or build without --temporal and without stillhouse serve, which shows the command and runs it")
 	}
 	return checkers.Find(c)
 }

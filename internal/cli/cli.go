@@ -19,6 +19,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/stillhouse-data/stillhouse/internal/home"
+	"github.com/stillhouse-data/stillhouse/internal/policy"
 )
 
 // Embedded are the services that the binary carries. The command gives them
@@ -60,6 +61,8 @@ type app struct {
 	json, quiet, verbose     bool
 	sandbox                  sandboxFlags
 	commands                 allowedCommands
+	policyFile               string
+	policy                   *policy.Policy // nil: there is none
 
 	// interrupted is closed at the first Ctrl-C.
 	interrupted chan struct{}

@@ -250,7 +250,7 @@ var ownVariables = []string{"STILLHOUSE_HOME", "STILLHOUSE_STORE", "STILLHOUSE_T
 // otherVariables are of this name and read by others: by tests, and by shells
 // that took over what env prints.
 var otherVariables = []string{
-	keyFoldersVariable, secretNamesVariable, "STILLHOUSE_BUCKET", "STILLHOUSE_TEMPORAL_UI", "STILLHOUSE_TEMPORAL_TOKEN", "STILLHOUSE_TESTDATA", "STILLHOUSE_REQUIRE_TESTDATA",
+	"STILLHOUSE_BUCKET", "STILLHOUSE_TEMPORAL_UI", "STILLHOUSE_TEMPORAL_TOKEN", "STILLHOUSE_TESTDATA", "STILLHOUSE_REQUIRE_TESTDATA",
 }
 
 // variables checks the environment and what it says together with the flags.

@@ -17,6 +17,9 @@ func (a *app) listRemote(ctx context.Context, url string) ([]sources.File, error
 	if !ok || bucket == "" || pattern == "" {
 		return nil, usage("%s: want s3://bucket/key, a glob, or a folder that ends with /", url)
 	}
+	if err := a.policy.Source(url); err != nil {
+		return nil, err
+	}
 	b, err := s3.Open(ctx, s3.Options{URL: "s3://" + bucket})
 	if err != nil {
 		return nil, err

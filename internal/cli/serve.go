@@ -20,12 +20,16 @@ func serveCommand(a *app) *cobra.Command {
 	}
 	a.addSandboxFlags(cmd)
 	a.addCommandsFlag(cmd)
+	a.addPolicyFlag(cmd)
 	return cmd
 }
 
 func (a *app) serve(ctx context.Context) error {
 	if a.remoteTemporal() {
 		return usage("serve runs the embedded services; on a Temporal server of your own run: stillhouse worker")
+	}
+	if err := a.loadPolicy(); err != nil {
+		return err
 	}
 	s, err := a.open(ctx, true)
 	if err != nil {
@@ -51,12 +55,12 @@ func workerCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "worker",
 		Short: "Work for a Temporal cluster",
-		Long:  "Worker serves the builds of a Temporal cluster (--temporal, --store). It serves\nall teachers, or with --teachers only those: a teacher inside a private network\nis served by workers that run there and hold its key.\n\nWith --role sandbox it only runs the code of answers (verifier code): such a\nworker needs a sandbox, the store and Temporal, but no key and no teacher.",
+		Long:  "Worker serves the builds of a Temporal cluster (--temporal, --store). It serves\nall teachers, or with --teachers only those: a teacher inside a private network\nis served by workers that run there and hold its key.\n\nIt carries out the recipes of whoever may start a workflow on that server. What\nit may do for them, --policy FILE says: whom it asks with which key, what it reads,\nwhich commands and launchers it runs. Without one it asks whom a recipe names and\nruns neither.\n\nWith --role sandbox it only runs the code of answers (verifier code): such a\nworker needs a sandbox, the store and Temporal, but no key and no teacher.",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return a.work(cmd.Context(), role, only) },
 	}
 	a.addSandboxFlags(cmd)
-	a.addCommandsFlag(cmd)
+	a.addPolicyFlag(cmd)
 	cmd.Flags().StringVar(&role, "role", roleAll, "what to serve: all, or sandbox for running the code of answers alone")
 	cmd.Flags().StringVar(&only, "teachers", "", "ids of the teachers to serve, separated by commas (default: all)")
 	return cmd
@@ -71,6 +75,9 @@ func (a *app) work(ctx context.Context, role, only string) error {
 	}
 	if !a.remoteTemporal() {
 		return usage("worker needs a Temporal server: --temporal HOST:PORT; for the embedded one run: stillhouse serve")
+	}
+	if err := a.loadPolicy(); err != nil {
+		return err
 	}
 	s, err := a.open(ctx, false)
 	if err != nil {
@@ -93,6 +100,9 @@ func (a *app) work(ctx context.Context, role, only string) error {
 	}
 	if s.workers, err = startWorkers(ctx, s, role, ids); err != nil {
 		return err
+	}
+	if a.policy == nil && role == roleAll {
+		a.warn("warning: without --policy, whoever may start a workflow on this server decides to which address this worker's keys go")
 	}
 	a.say("working for %s on %s; Ctrl-C drains and ends", s.namespace(), s.bucket)
 	<-a.interrupted

@@ -58,9 +58,10 @@ run.sh), starts it once, follows it and records how it ended. The command after
 // trainers are what this process can start. Launches live in the home, so that
 // the next process finds them again. Beside the embedded services only their
 // owner can ask for a launch. On a Temporal server of the user's anybody could
-// who may start a workflow there, so a worker of one runs no commands.
+// who may start a workflow there, so a worker of one starts none unless its
+// policy says so.
 func (s *session) trainers() activities.Trainers {
-	if s.remote {
+	if (s.remote || s.app.policy != nil) && s.app.policy.Launcher(launch.CommandLauncher) != nil {
 		return activities.Trainers{}
 	}
 	dir := s.home.Path("launches")

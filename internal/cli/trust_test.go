@@ -17,7 +17,7 @@ import (
 // Whoever may start a workflow on a shared server must not be able to run
 // commands on the machines of its workers.
 func TestWorkersOfAServerRunNoCommands(t *testing.T) {
-	s := &session{home: &home.Home{Dir: t.TempDir()}}
+	s := &session{app: &app{}, home: &home.Home{Dir: t.TempDir()}}
 	if s.trainers().Launchers[launch.CommandLauncher] == nil {
 		t.Error("beside the embedded services there is no command launcher")
 	}

@@ -21,43 +21,6 @@ const DefaultSecretPrefix = "stillhouse/"
 type Allow struct {
 	Folders  []string // absolute; files below them may be read
 	Prefixes []string // of the names of secrets
-	// Hosts says which key goes to which hosts; nil lets every key go to the host
-	// of whatever recipe names it. See [ParseHosts].
-	Hosts map[string][]string
-}
-
-// ParseHosts reads where keys may go: KEY=HOST,HOST;KEY=HOST, where a key is the
-// name of a variable, a file's path or a secret's name as recipes write it, and a
-// host may begin with *. for all below it, or be * for any. What cannot be read
-// lets no key go anywhere.
-func ParseHosts(text string) map[string][]string {
-	hosts := map[string][]string{}
-	for entry := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ';' || r == '\n' }) {
-		key, list, _ := strings.Cut(entry, "=")
-		for host := range strings.SplitSeq(list, ",") {
-			if host = strings.ToLower(strings.TrimSpace(host)); host != "" {
-				key := strings.TrimSpace(key)
-				hosts[key] = append(hosts[key], host)
-			}
-		}
-	}
-	return hosts
-}
-
-// host tells whether a key may go to a host.
-func (a *Allow) host(ref Ref, host string) error {
-	if a == nil || a.Hosts == nil {
-		return nil
-	}
-	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	if slices.ContainsFunc(a.Hosts[ref.Env+ref.File+ref.Secret], func(pattern string) bool {
-		below, wild := strings.CutPrefix(pattern, "*")
-		return pattern == host || wild && strings.HasSuffix(host, below)
-	}) {
-		return nil
-	}
-	return &Error{Ref: ref, What: "this worker does not send it to " + host,
-		Fix: "write " + ref.Env + ref.File + ref.Secret + "=" + host + " into STILLHOUSE_KEY_HOSTS of the worker, if that host may have it"}
 }
 
 // identities are the folders below those of secrets in which a platform mounts
@@ -84,10 +47,10 @@ func (a *Allow) file(ref Ref, path string) error {
 	}
 	if proof {
 		return &Error{Ref: ref, What: "platforms keep there the proof of who a worker is, which is no teacher's key",
-			Fix: "move the key elsewhere, or name its very folder in STILLHOUSE_KEY_FOLDERS of the worker"}
+			Fix: "move the key elsewhere, or name its very folder in keys.folders of the worker's policy"}
 	}
 	return &Error{Ref: ref, What: "it is outside the folders that this worker reads keys from (" + strings.Join(a.Folders, ", ") + ")",
-		Fix: "move it there, or name its folder in STILLHOUSE_KEY_FOLDERS of the worker"}
+		Fix: "move it there, or name its folder in keys.folders of the worker's policy"}
 }
 
 // isIdentity tells whether a path below a folder of keys leads through one of
@@ -107,7 +70,7 @@ func (a *Allow) secret(ref Ref, name string) error {
 		return nil
 	}
 	return &Error{Ref: ref, What: "this worker reads only secrets whose names begin with " + strings.Join(a.Prefixes, " or "),
-		Fix: "name it so, or name its beginning in STILLHOUSE_SECRET_NAMES of the worker"}
+		Fix: "name it so, or name its beginning in keys.secrets of the worker's policy"}
 }
 
 // below tells whether a path is inside a folder, which may itself be a link.

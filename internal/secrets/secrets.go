@@ -141,14 +141,6 @@ func (k *Keyring) Key(ref Ref) (string, error) {
 	return k.read(ref, e, now)
 }
 
-// KeyFor is the key that lies at ref, where it may go to that host.
-func (k *Keyring) KeyFor(ref Ref, host string) (string, error) {
-	if err := k.options.Allow.host(ref, host); err != nil {
-		return "", err
-	}
-	return k.Key(ref)
-}
-
 // Renew reads the key at ref anew after an endpoint refused used. It tells
 // whether another key is there now; where somebody else has renewed it already,
 // nothing is read.
