@@ -54,8 +54,14 @@ type Manifest struct {
 	LostMicros     int64    `json:"failed_cost_micros,omitempty"` // of them, on requests that brought no answer
 	Unpriced       int64    `json:"unpriced_asks"`                // asks whose price is not known
 	DurationMS     int64    `json:"duration_ms,omitempty"`
+	// Purged tells of each purge that took rows from the version since it was
+	// published, the first one first. Figures of what was asked and spent stay
+	// those of the build.
+	Purged []PurgeMark `json:"purged,omitempty"`
 	// Notes are what whoever published the version wants kept with it.
 	Notes map[string]string `json:"notes,omitempty"`
+	// Imported says where the version came from, where no recipe made it.
+	Imported *Imported `json:"imported,omitempty"`
 }
 
 // Kinds of methods.
