@@ -29,6 +29,13 @@ type View struct {
 	// FolderPerSplit puts the files of each split in a folder of its own
 	// instead of data/, for readers that take every file of a folder.
 	FolderPerSplit bool
+	// Extra are the names of further options that it honours, of those that
+	// extras knows.
+	Extra []string
+	// Check looks at the version before the first row goes out, settles what
+	// options and plan leave open, and refuses what can't be made; nil does
+	// nothing. What the Shape made may read the options that it settled.
+	Check func(context.Context, *catalog.Catalog, *catalog.Manifest, *plan) error
 	// Beside writes further files of an export, after the data files.
 	Beside []func(context.Context, sink, *plan, *catalog.Manifest, *about) error
 }
@@ -46,6 +53,7 @@ type Source struct {
 	files    func(m *catalog.Manifest, split string) []catalog.FileRef
 	teachers func(m *catalog.Manifest) map[string]int64
 	none     string // why there is nothing to export, and what to do
+	some     bool   // a view takes some of the rows, and leaves the rest to other splits
 }
 
 // Rows are the tables train and test: datasets.Row.
@@ -69,6 +77,7 @@ var Prompts = Source{
 	files:    func(m *catalog.Manifest, _ string) []catalog.FileRef { return m.TableFiles(datasets.TablePrompts) },
 	teachers: func(*catalog.Manifest) map[string]int64 { return nil },
 	none:     "the version has no prompts that the view takes; stillhouse head --table prompts shows them with their status",
+	some:     true,
 }
 
 // pairFiles are the files of one split's pairs.
