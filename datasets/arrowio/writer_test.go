@@ -343,15 +343,15 @@ func TestTypesThatNoColumnHoldsAreRefused(t *testing.T) {
 		B string `parquet:"a"`
 	}
 	for want, typ := range map[string]reflect.Type{
-		"a row is a struct, not int":                    reflect.TypeFor[int](),
-		"a row is a struct, not <nil>":                  nil,
-		"Go type map[string]int":                        reflect.TypeFor[struct{ M map[string]int }](),
-		"Go type interface {}":                          reflect.TypeFor[struct{ Any any }](),
-		"field Any: list of interface {}":               reflect.TypeFor[struct{ Any []any }](),
-		"a pointer to a pointer (**string)":             reflect.TypeFor[struct{ P **string }](),
-		"has no exported fields":                        reflect.TypeFor[struct{ hidden int }](),
-		"nested deeper than 32":                         reflect.TypeFor[self](),
-		"two fields a":                                  reflect.TypeFor[twice](),
+		"a row is a struct, not int":        reflect.TypeFor[int](),
+		"a row is a struct, not <nil>":      nil,
+		"Go type map[string]int":            reflect.TypeFor[struct{ M map[string]int }](),
+		"Go type interface {}":              reflect.TypeFor[struct{ Any any }](),
+		"field Any: list of interface {}":   reflect.TypeFor[struct{ Any []any }](),
+		"a pointer to a pointer (**string)": reflect.TypeFor[struct{ P **string }](),
+		"has no exported fields":            reflect.TypeFor[struct{ hidden int }](),
+		"nested deeper than 32":             reflect.TypeFor[self](),
+		"two fields a":                      reflect.TypeFor[twice](),
 		"optional needs a pointer or a list, not string": reflect.TypeFor[struct {
 			S string `parquet:"s,optional"`
 		}](),
