@@ -67,7 +67,7 @@ func Check(r io.ReaderAt, size int64) (*Info, error) {
 	}
 	info.Rows = 0
 	for i, group := range file.RowGroups() {
-		if err := checkPages(file, i); err != nil {
+		if err := checkPages(file, i, nil); err != nil {
 			return nil, fmt.Errorf("read row group %d: %w", i, err)
 		}
 		for j, chunk := range group.ColumnChunks() {
@@ -113,8 +113,9 @@ func Count(r io.ReaderAt, size int64, column string) (map[string]int64, error) {
 	if !ok || !leaf.Node.Leaf() || leaf.MaxRepetitionLevel > 0 || leafType(leaf.Node.Type()) != "string" {
 		return nil, fmt.Errorf("%w: the file has no string column %s to count", ErrSchema, column)
 	}
+	only := map[int]bool{leaf.ColumnIndex: true}
 	for i, group := range file.RowGroups() {
-		if err := checkPages(file, i); err != nil {
+		if err := checkPages(file, i, only); err != nil {
 			return nil, fmt.Errorf("read row group %d: %w", i, err)
 		}
 		if err := countValues(group.ColumnChunks()[leaf.ColumnIndex], counts); err != nil {

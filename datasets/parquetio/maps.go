@@ -36,7 +36,7 @@ func maps(ctx context.Context, r io.ReaderAt, size int64, yield func(map[string]
 		return err
 	}
 	for i, group := range file.RowGroups() {
-		if err := checkPages(file, i); err != nil {
+		if err := checkPages(file, i, nil); err != nil {
 			return fmt.Errorf("read row group %d: %w", i, err)
 		}
 		more, err := mapGroup(ctx, root, group, batchRows(file, i), yield)

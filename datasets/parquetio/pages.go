@@ -11,9 +11,13 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// maxPageBytes bounds a page once it is decompressed. Writers aim at 1 MiB or
-// less; a page holds at least one row, whose largest value sets its size.
-const maxPageBytes = 256 << 20
+// Bounds of a page once it is decompressed. Writers aim at 1 MiB or less; a page
+// holds at least one row, whose largest value sets its size. Runs of one level
+// take no room, so values are counted too: their levels are bytes in memory.
+const (
+	maxPageBytes  = 256 << 20
+	maxPageValues = 64 << 20
+)
 
 // checkPages walks the page headers of a row group before its rows are read.
 // The format has checksums over the content of pages alone, and the library
@@ -21,10 +25,14 @@ const maxPageBytes = 256 << 20
 // dictionary that lost a bit would change every row that refers to the value,
 // a header that lost one ends a column early and the next one is read in its
 // place. It also refuses pages that would need more memory than they may.
-func checkPages(file *parquet.File, group int) (err error) {
+// Columns that are not read are left out; nil reads all.
+func checkPages(file *parquet.File, group int, read map[int]bool) (err error) {
 	defer guard(&err)
 	rows := file.Metadata().RowGroups[group].NumRows
 	for i := range file.Metadata().RowGroups[group].Columns {
+		if read != nil && !read[i] {
+			continue
+		}
 		if err := checkColumn(file, &file.Metadata().RowGroups[group].Columns[i].MetaData, rows); err != nil {
 			return fmt.Errorf("pages of column %d: %w", i, err)
 		}
@@ -62,13 +70,22 @@ func checkColumn(file *parquet.File, chunk *format.ColumnMetaData, rows int64) e
 		if err := checkPage(header, chunk.Codec, page); err != nil {
 			return err
 		}
+		var inPage int64
 		switch header.Type {
 		case format.DataPageV2:
-			values += int64(header.DataPageHeaderV2.V.NumValues)
+			inPage = int64(header.DataPageHeaderV2.V.NumValues)
 			pageRows += int64(header.DataPageHeaderV2.V.NumRows)
 		case format.DataPage:
-			values += int64(header.DataPageHeader.V.NumValues)
+			inPage = int64(header.DataPageHeader.V.NumValues)
 			allV2 = false
+		case format.DictionaryPage:
+			inPage = int64(header.DictionaryPageHeader.V.NumValues)
+		}
+		if inPage < 0 || inPage > maxPageValues {
+			return fmt.Errorf("%w: a page of %d values", ErrDamaged, inPage)
+		}
+		if header.Type != format.DictionaryPage {
+			values += inPage
 		}
 		pos += n + body
 	}

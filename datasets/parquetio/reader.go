@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"reflect"
+	"unsafe"
 
 	"github.com/parquet-go/parquet-go"
 )
@@ -18,9 +20,10 @@ const (
 // A Reader reads rows of T from one file. Its methods are safe for concurrent
 // use where the io.ReaderAt is; every All is a pass of its own.
 type Reader[T any] struct {
-	file    *parquet.File
-	schema  *parquet.Schema
-	trusted bool
+	file     *parquet.File
+	schema   *parquet.Schema
+	assembly *assembly // nil: the library assembles the rows
+	trusted  bool
 }
 
 // Open reads the footer of a file of size bytes and checks that it holds the
@@ -35,7 +38,11 @@ func Open[T any](r io.ReaderAt, size int64) (*Reader[T], error) {
 	if err := checkSchema(schema, file); err != nil {
 		return nil, err
 	}
-	return &Reader[T]{file: file, schema: schema}, nil
+	reader := &Reader[T]{file: file, schema: schema}
+	if a, ok := assemblyOf(reflect.TypeFor[T](), file); ok {
+		reader.assembly = a
+	}
+	return reader, nil
 }
 
 func checkSchema(want *parquet.Schema, file *parquet.File) (err error) {
@@ -98,11 +105,11 @@ func (r *Reader[T]) All() iter.Seq2[T, error] {
 // wants more.
 func (r *Reader[T]) readGroup(i int, group parquet.RowGroup, yield func(T, error) bool) (more bool, err error) {
 	if !r.trusted {
-		if err := checkPages(r.file, i); err != nil {
+		if err := checkPages(r.file, i, r.assembly.leaves()); err != nil {
 			return false, err
 		}
 	}
-	reader, err := openGroup[T](group, r.schema)
+	reader, err := r.openGroup(group)
 	if err != nil {
 		return false, err
 	}
@@ -110,8 +117,8 @@ func (r *Reader[T]) readGroup(i int, group parquet.RowGroup, yield func(T, error
 	rows := make([]T, batchRows(r.file, i))
 	var seen int64
 	for {
-		// The library would otherwise read into the lists of rows that the
-		// caller already has.
+		// The rows of the batch before are the caller's, with all that they
+		// point to.
 		clear(rows)
 		n, err := readBatch(reader, rows)
 		for i := range n {
@@ -134,15 +141,48 @@ func (r *Reader[T]) readGroup(i int, group parquet.RowGroup, yield func(T, error
 	}
 }
 
+// A groupReader reads the rows of a row group into zero rows, and gives io.EOF
+// after the last.
+type groupReader[T any] interface {
+	Read(rows []T) (int, error)
+	Close() error
+}
+
+// An assembledGroup reads a row group of one of our own files.
+type assembledGroup[T any] struct {
+	*assembler
+	left int64
+}
+
+func (g *assembledGroup[T]) Read(rows []T) (int, error) {
+	if g.left == 0 {
+		if err := g.end(); err != nil {
+			return 0, err
+		}
+		return 0, io.EOF
+	}
+	n := int(min(int64(len(rows)), g.left))
+	if err := g.read(unsafe.Pointer(unsafe.SliceData(rows)), n, unsafe.Sizeof(rows[0])); err != nil {
+		return 0, err
+	}
+	g.left -= int64(n)
+	return n, nil
+}
+
+func (g *assembledGroup[T]) Close() error { return g.close() }
+
 // The library panics on some damage, so each call into it is guarded by
 // itself: yield runs the caller's code, whose panics are none of ours.
 
-func openGroup[T any](group parquet.RowGroup, schema *parquet.Schema) (r *parquet.GenericReader[T], err error) {
+func (r *Reader[T]) openGroup(group parquet.RowGroup) (g groupReader[T], err error) {
 	defer guard(&err)
-	return parquet.NewGenericRowGroupReader[T](group, schema), nil
+	if r.assembly != nil {
+		return &assembledGroup[T]{r.assembly.open(group), group.NumRows()}, nil
+	}
+	return parquet.NewGenericRowGroupReader[T](group, r.schema), nil
 }
 
-func readBatch[T any](r *parquet.GenericReader[T], rows []T) (n int, err error) {
+func readBatch[T any](r groupReader[T], rows []T) (n int, err error) {
 	defer guard(&err)
 	n, err = r.Read(rows)
 	if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
@@ -151,7 +191,7 @@ func readBatch[T any](r *parquet.GenericReader[T], rows []T) (n int, err error) 
 	return n, damaged(err)
 }
 
-func closeGroup[T any](r *parquet.GenericReader[T]) (err error) {
+func closeGroup[T any](r groupReader[T]) (err error) {
 	defer guard(&err)
 	return r.Close()
 }
