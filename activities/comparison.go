@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"cmp"
 	"slices"
 	"unicode/utf8"
 
@@ -22,6 +23,40 @@ func Comparison(r *recipe.Recipe, tasks []PreviewTask) (*report.Report, error) {
 		spendTask(a, tasks[i].Judged, tasks[i].Attempts)
 	}
 	return a.Report(), nil
+}
+
+// CompareRecipe is a recipe by which every teacher is asked every task,
+// whatever its own route says.
+func CompareRecipe(r *recipe.Recipe) *recipe.Recipe {
+	all := *r
+	all.Ask.Route = recipe.Route{Kind: recipe.RouteAll}
+	return &all
+}
+
+// SampleStrata are the strata of a planned sample.
+func SampleStrata(p *Plan) []report.Stratum {
+	type cell struct{ domain, effort string }
+	sums := map[cell][2]int64{}
+	var order []cell
+	for i := range p.Cells {
+		c := &p.Cells[i]
+		if len(c.Teachers) == 0 {
+			continue // the filters of prompts left them out
+		}
+		key := cell{c.Domain, c.Effort}
+		if _, known := sums[key]; !known {
+			order = append(order, key)
+		}
+		sums[key] = [2]int64{sums[key][0] + c.Population, sums[key][1] + c.Tasks}
+	}
+	var out []report.Stratum
+	for _, key := range order {
+		out = append(out, report.NewStratum(key.domain, key.effort, sums[key][0], sums[key][1]))
+	}
+	slices.SortFunc(out, func(a, b report.Stratum) int {
+		return cmp.Or(cmp.Compare(a.Domain, b.Domain), cmp.Compare(a.Effort, b.Effort))
+	})
+	return out
 }
 
 // compareTask adds a task's candidates to a comparison, and what judges and the

@@ -26,8 +26,17 @@ func MakeFilteredPlan(ctx context.Context, r *recipe.Recipe, files [][]sources.F
 
 // MakeSample is MakePlan for n tasks, taken from all cells in turn.
 func MakeSample(ctx context.Context, n int, r *recipe.Recipe, files [][]sources.File, options sources.Options, dir string, sink ShardSink, beat func(string)) (*Plan, error) {
+	return MakeFilteredSample(ctx, n, r, files, options, nil, dir, sink, beat)
+}
+
+// MakeFilteredSample is MakeSample over what the filters of prompts found; nil:
+// there are none.
+func MakeFilteredSample(ctx context.Context, n int, r *recipe.Recipe, files [][]sources.File, options sources.Options, found FindingSource, dir string, sink ShardSink, beat func(string)) (*Plan, error) {
 	p := newPlanner(r, options, dir, sink, beat)
 	p.sample = n
 	defer p.close()
+	if found != nil {
+		p.filteredBy(found)
+	}
 	return p.make(ctx, files)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/stillhouse-data/stillhouse/datasets"
+	"github.com/stillhouse-data/stillhouse/datasets/catalog"
 	"github.com/stillhouse-data/stillhouse/internal/recipe"
 	"github.com/stillhouse-data/stillhouse/internal/sources"
 )
@@ -43,9 +44,10 @@ type Plan struct {
 	Cells      []Cell  `json:"cells"`
 	Shards     []Shard `json:"shards"` // in the order that they are asked and refined in
 	Tasks      int64   `json:"tasks"`
-	Prompts    int64   `json:"prompts"`    // distinct
-	Duplicates int64   `json:"duplicates"` // source rows that another row had said already
-	Conflicts  int64   `json:"conflicts"`  // duplicates with another gold answer; the first row's is kept
+	Prompts    int64   `json:"prompts"`          // distinct
+	Purged     int64   `json:"purged,omitempty"` // tasks of rows whose prompt was purged from the dataset
+	Duplicates int64   `json:"duplicates"`       // source rows that another row had said already
+	Conflicts  int64   `json:"conflicts"`        // duplicates with another gold answer; the first row's is kept
 	BadRows    int64   `json:"bad_rows"`
 	Samples    int     `json:"samples"` // of each task and teacher, at least
 	// BatchTasks is how many tasks one ask activity takes, by teacher.
@@ -66,7 +68,10 @@ type Cell struct {
 	Fallback []string `json:"fallback,omitempty"` // who is asked where those fail, in order
 	Why      string   `json:"why"`
 	Tasks    int64    `json:"tasks"`
-	shards   int
+	// Population counts the tasks of the cell that a sample is taken of; 0 where
+	// all are.
+	Population int64 `json:"population,omitempty"`
+	shards     int
 }
 
 // A Shard is up to ShardTasks tasks of a cell in the order in which they are
@@ -96,6 +101,9 @@ type planner struct {
 	sample int          // tasks of a sample; 0: all
 	// findings are what the filters of prompts found; nil where there are none.
 	findings FindingSource
+	// purged are the prompts that were purged from the dataset, by
+	// catalog.PromptDigest: they are as if their rows were not there.
+	purged map[string]bool
 
 	plan    *Plan
 	parts   partitions
@@ -319,6 +327,10 @@ func (p *planner) add(items []sources.Item) error {
 		if item.Group != "" {
 			p.groups.seen = true
 		}
+		if p.purged[catalog.PromptDigest(id)] {
+			p.plan.Purged++
+			continue
+		}
 		if id != last { // a row's tasks share its prompt
 			p.noteLinks(&item)
 			last = id
@@ -505,6 +517,9 @@ func (p *planner) place(ctx context.Context, t datasets.Task, order string) erro
 		p.open = append(p.open, openShard{})
 	}
 	open := &p.open[cell]
+	if p.sample > 0 {
+		p.plan.Cells[cell].Population++
+	}
 	if p.sample > 0 && len(open.tasks) >= p.sample {
 		return nil
 	}

@@ -259,6 +259,7 @@ func (t *teacher) builder(effort string) (*teachers.Builder, error) {
 
 // runtime loads a build's recipe and sources from the store, once per worker.
 func (a *Activities) runtime(ctx context.Context, ref wire.BuildRef) (*runtime, error) {
+	a.begins(ref.BuildID)
 	key := ref.RecipeDigest + " " + ref.SourcesDigest
 	if ref.Compare {
 		key += " compared"
@@ -292,7 +293,7 @@ func (a *Activities) loadRuntime(ctx context.Context, ref wire.BuildRef) (*runti
 		return nil, invalidRecipe("%v", err)
 	}
 	if ref.Compare {
-		r.Ask.Route = recipe.Route{Kind: recipe.RouteAll}
+		r = CompareRecipe(r)
 	}
 	text, err := readPinned(ctx, a.Bucket, sourcesKey(ref.SourcesDigest), ref.SourcesDigest, maxSources)
 	if err != nil {

@@ -17,28 +17,24 @@ var pageText string
 var pageScript string
 
 var page = template.Must(template.New("report").Funcs(template.FuncMap{
-	"percent":      percent,
-	"grouped":      grouped,
-	"dollars":      func(usd *float64) string { return dollars(usd, 2) },
-	"each":         func(usd *float64) string { return dollars(usd, 5) },
-	"duration":     duration,
-	"name":         clean,
-	"x":            func(p float64) string { return fmt.Sprintf("%.2f", 4+192*p) },
-	"pair":         func(v Versus) []string { return pairCells(&v) },
-	"matches":      func(j JudgePreferences) [][]string { return preferenceRows(&j) },
-	"alarm":        func(t Teacher) []string { return styleNotes(&t) },
-	"chart":        func(s Scope) *chart { return s.costChart() },
-	"matrix":       func(s Scope) [][]winCell { return s.winMatrix() },
-	"at":           func(v float64) string { return fmt.Sprintf("%.1f", v) },
-	"spread":       spreadText,
-	"fraction":     fraction,
-	"drifthead":    func() []string { return driftHead },
-	"driftrow":     func(d Drift) []string { return d.row() },
-	"driftreasons": driftReasons,
-	"value":        func(usd *float64) string { return dollars(usd, 4) },
-	"swing":        func(d float64) string { return fmt.Sprintf("%.2f", 100+96*max(-1, min(1, d))) },
-	"tokens":       func(f Figures) string { return grouped(f.PromptTokens + f.CompletionTokens) },
-}).Parse(pageText))
+	"percent":  percent,
+	"grouped":  grouped,
+	"dollars":  func(usd *float64) string { return dollars(usd, 2) },
+	"each":     func(usd *float64) string { return dollars(usd, 5) },
+	"duration": duration,
+	"name":     clean,
+	"x":        func(p float64) string { return fmt.Sprintf("%.2f", 4+192*p) },
+	"pair":     func(v Versus) []string { return pairCells(&v) },
+	"matches":  func(j JudgePreferences) [][]string { return preferenceRows(&j) },
+	"alarm":    func(t Teacher) []string { return styleNotes(&t) },
+	"chart":    func(s Scope) *chart { return s.costChart() },
+	"matrix":   func(s Scope) [][]winCell { return s.winMatrix() },
+	"at":       func(v float64) string { return fmt.Sprintf("%.1f", v) },
+	"spread":   spreadText,
+	"fraction": fraction,
+	"value":    func(usd *float64) string { return dollars(usd, 4) },
+	"tokens":   func(f Figures) string { return grouped(f.PromptTokens + f.CompletionTokens) },
+}).Funcs(formFuncs).Parse(pageText))
 
 // shownCells bounds the rows of domains that a page holds: domains may come from
 // a column of anything.
@@ -54,10 +50,13 @@ func (r *Report) HTML(w io.Writer) error {
 	if len(cells) > shownCells {
 		cells, more = cells[:shownCells], len(cells)-shownCells
 	}
+	strata, strataText := r.strataTable()
 	return page.Execute(w, struct {
 		Teachers    []Teacher
 		Spent       [][]string
 		Conditions  []string
+		Strata      [][]string
+		StrataText  []string
 		Cells       []Cell
 		MoreCells   int
 		Scopes      []Scope
@@ -67,7 +66,7 @@ func (r *Report) HTML(w io.Writer) error {
 		Browser     *browser
 		Script      template.JS
 		Nonce       string
-	}{r.Teachers, r.spendTable(), r.conditionLines(), cells, more, r.scopes(), r.Preferences, r.Drift, r.Notes, r.browser, template.JS(pageScript), scriptHash})
+	}{r.Teachers, r.spendTable(), r.conditionLines(), strata, strataText, cells, more, r.scopes(), r.Preferences, r.Drift, r.Notes, r.browser, template.JS(pageScript), scriptHash})
 }
 
 // scriptHash is what the page's policy allows to run.

@@ -31,6 +31,11 @@ func (r *Report) Markdown(w io.Writer) error {
 		m.table(1, spendHead, rows)
 		m.list(r.conditionLines())
 	}
+	if rows, text := r.strataTable(); rows != nil {
+		m.text("## The sample")
+		m.table(2, rows[0], rows[1:])
+		m.list(text)
+	}
 	for _, s := range r.Comparison.shown() {
 		m.scope(&s)
 	}

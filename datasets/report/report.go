@@ -38,8 +38,10 @@ type Report struct {
 	Drift    []Drift            `json:"drift,omitempty" jsonschema:"description=what probes of this build showed; one entry for each teacher that was probed"`
 	// Unattributed is what was spent beside the answers.
 	Unattributed []Unattributed `json:"unattributed,omitempty" jsonschema:"description=what was spent and is in no teacher's figures"`
-	Conditions   *Conditions    `json:"conditions,omitempty" jsonschema:"description=what the costs and durations are of; without it they are no comparison"`
-	Notes        []string       `json:"notes" jsonschema:"description=how the figures were made and where the prices are from"`
+	// Stratification says how a sample was drawn.
+	Stratification *Stratification `json:"stratification,omitempty" jsonschema:"description=how the tasks of a bake-off were drawn; absent where all tasks were asked"`
+	Conditions     *Conditions     `json:"conditions,omitempty" jsonschema:"description=what the costs and durations are of; without it they are no comparison"`
+	Notes          []string        `json:"notes" jsonschema:"description=how the figures were made and where the prices are from"`
 
 	browser *browser // prompts and answers, for the page alone
 }

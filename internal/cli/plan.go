@@ -125,25 +125,31 @@ func (a *app) makePlan(ctx context.Context, r *recipe.Recipe) (*planReport, erro
 // makePlanAnew is makePlan for a build that asks some teachers anew, listed as a
 // build holds them.
 func (a *app) makePlanAnew(ctx context.Context, r *recipe.Recipe, refresh string) (*planReport, error) {
+	p, _, err := a.makePlanOf(ctx, r, refresh, 0)
+	return p, err
+}
+
+// makePlanOf is makePlanAnew for a sample of so many tasks; 0: all.
+func (a *app) makePlanOf(ctx context.Context, r *recipe.Recipe, refresh string, sample int) (*planReport, *activities.Plan, error) {
 	prompts, recorded, err := activities.FindSources(ctx, r, a.finder(r.Dir))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	counter, err := activities.NewCounter(r, prompts, recorded)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := a.knowEpochs(ctx, r, counter, refresh); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	temp, err := os.MkdirTemp("", "stillhouse-plan-*")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer os.RemoveAll(temp)
 	reader, err := a.answersReader(ctx, temp)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if reader != nil {
 		defer reader.Close()
@@ -155,7 +161,7 @@ func (a *app) makePlanAnew(ctx context.Context, r *recipe.Recipe, refresh string
 	options := activities.ReadOptions()
 	found, err := activities.FindImages(ctx, r, prompts, nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer found.Close()
 	if found != nil {
@@ -163,13 +169,13 @@ func (a *app) makePlanAnew(ctx context.Context, r *recipe.Recipe, refresh string
 	}
 	filtered, err := a.filterPrompts(ctx, r, prompts, options, temp)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	plan, err := activities.MakeFilteredPlan(ctx, r, prompts, options, filtered, temp, sink, func(string) {})
+	plan, err := activities.MakeFilteredSample(ctx, sample, r, prompts, options, filtered, temp, sink, func(string) {})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return describePlan(r, plan, counter), nil
+	return describePlan(r, plan, counter), plan, nil
 }
 
 // answersReader opens the answers for reading; nil where there are none yet.
