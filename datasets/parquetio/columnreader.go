@@ -19,7 +19,7 @@ type columnReader struct {
 
 	repeat, define []byte // levels of the page; nil where there are none
 	entry, entries int    // the next one, and how many the page has
-	value          int    // the next value: entries that are there alone count
+	value, values  int    // the next value, and how many: entries that are there alone count
 
 	// The values of the page, by their type.
 	bytes   []byte
@@ -63,6 +63,9 @@ func (s *slab[T]) next() *T {
 // more reports whether there is an entry, and makes its page the current one.
 func (c *columnReader) more() (bool, error) {
 	for c.entry == c.entries {
+		if c.page != nil && c.value != c.values {
+			return false, fmt.Errorf("%w: a page of %d values has levels for %d", ErrDamaged, c.values, c.value)
+		}
 		c.release()
 		page, err := c.pages.ReadPage()
 		if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
@@ -82,7 +85,7 @@ func (c *columnReader) release() {
 	if c.page != nil {
 		parquet.Release(c.page)
 	}
-	c.page, c.entry, c.entries, c.value = nil, 0, 0, 0
+	c.page, c.entry, c.entries, c.value, c.values = nil, 0, 0, 0, 0
 }
 
 func (c *columnReader) begin(page parquet.Page) error {
@@ -98,21 +101,27 @@ func (c *columnReader) begin(page parquet.Page) error {
 	values := page.Data()
 	if d := page.Dictionary(); d != nil {
 		c.index = values.Int32()
+		c.values = len(c.index)
 		return c.expand(d)
 	}
 	switch c.kind.kind {
 	case reflect.String, reflect.Slice:
 		c.bytes, c.offsets = values.ByteArray()
-	case reflect.Bool:
-		c.bits = values.Boolean()
+		c.values = max(0, len(c.offsets)-1)
+	case reflect.Bool: // in whole bytes, so the page says how many
+		c.bits, c.values = values.Boolean(), int(page.NumValues()-page.NumNulls())
 	case reflect.Int32:
 		c.int32s = values.Int32()
+		c.values = len(c.int32s)
 	case reflect.Int64:
 		c.int64s = values.Int64()
+		c.values = len(c.int64s)
 	case reflect.Float32:
 		c.floats = values.Float()
+		c.values = len(c.floats)
 	case reflect.Float64:
 		c.doubles = values.Double()
+		c.values = len(c.doubles)
 	}
 	return nil
 }

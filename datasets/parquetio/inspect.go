@@ -138,19 +138,43 @@ func countValues(chunk parquet.ColumnChunk, counts map[string]int64) (err error)
 		if err != nil {
 			return damaged(err)
 		}
-		values := page.Values()
-		for {
-			n, err := values.ReadValues(buf)
-			for _, v := range buf[:n] {
-				counts[string(v.ByteArray())]++
-			}
-			if err != nil {
-				if !errors.Is(err, io.EOF) {
-					return damaged(err)
-				}
-				break
-			}
+		if err := countPage(page, buf, counts); err != nil {
+			return err
 		}
 		parquet.Release(page)
+	}
+}
+
+// countPage counts the values of one page; of indexes, each index.
+func countPage(page parquet.Page, buf []parquet.Value, counts map[string]int64) error {
+	if d := page.Dictionary(); d != nil {
+		data := page.Data()
+		times := make([]int64, d.Len())
+		index := data.Int32()
+		for _, i := range index {
+			times[i]++
+		}
+		for i, n := range times {
+			if n > 0 {
+				counts[string(d.Index(int32(i)).ByteArray())] += n
+			}
+		}
+		if nulls := page.NumValues() - int64(len(index)); nulls > 0 {
+			counts[""] += nulls
+		}
+		return nil
+	}
+	values := page.Values()
+	for {
+		n, err := values.ReadValues(buf)
+		for _, v := range buf[:n] {
+			counts[string(v.ByteArray())]++
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return damaged(err)
+		}
 	}
 }
