@@ -174,6 +174,7 @@ func logprobRow(spec *recipe.Teacher, c *datasets.Candidate, l *teachers.Logprob
 		Teacher: c.Teacher, TeacherModel: c.ModelAsked, Source: datasets.LogprobsGenerated,
 		Tokens: int32(n), Gaps: int32(l.Gaps()), TopK: int32(k),
 		Complete: k == widest && !slices.Contains(c.Flags, teachers.FlagLogprobGap), Tokenizer: optional(spec.Weights),
+		TokenizerSHA256: optional(spec.TokenizerSHA256), PromptTokenIDs: wholePrompt(l.PromptIDs),
 	}
 	row.TokenIDs = tokenIDs(&l.Tokens, n, func(i int) int { return i })
 	row.TokenBytes = tokenBytes(&l.Tokens, n, func(i int) int { return i })
@@ -193,6 +194,14 @@ func logprobRow(spec *recipe.Teacher, c *datasets.Candidate, l *teachers.Logprob
 	row.TopLogprobs = floats(l.TopLogprob, n*k, at)
 	row.TailLogmass = tails(l)
 	return row, true
+}
+
+// wholePrompt is the prompt's ids; nil where one of them is not known.
+func wholePrompt(ids []int32) []int32 {
+	if len(ids) == 0 || slices.Min(ids) < 0 {
+		return nil
+	}
+	return ids
 }
 
 // tokenIDs gives n ids of a list of tokens, null where the slot or the id is

@@ -51,4 +51,7 @@ type LogprobRow struct {
 	Tokenizer          *string `json:"tokenizer,omitempty" parquet:"tokenizer,optional,dict"`
 	TokenizerSHA256    *string `json:"tokenizer_sha256,omitempty" parquet:"tokenizer_sha256,optional,dict"`
 	ChatTemplateSHA256 *string `json:"chat_template_sha256,omitempty" parquet:"chat_template_sha256,optional,dict"`
+	// PromptTokenIDs are the ids of the prompt's tokens, as the teacher's chat
+	// template renders it; null where the endpoint does not tell them.
+	PromptTokenIDs []int32 `json:"prompt_token_ids,omitempty" parquet:"prompt_token_ids,list,optional"`
 }

@@ -129,7 +129,7 @@ func (d *chatDecoder) unreadable(err error) error {
 // object reads the object that data starts with and tells where it ends. An
 // object that is cut or no JSON leaves nothing behind.
 func (d *chatDecoder) object(data []byte, stream bool) (end int, err error) {
-	var choices, usage, model, fingerprint []byte
+	var choices, usage, model, fingerprint, promptIDs []byte
 	isError, flat := false, false
 	c := walk(data)
 	for c.next() {
@@ -142,6 +142,8 @@ func (d *chatDecoder) object(data []byte, stream bool) (end int, err error) {
 			fingerprint = c.value
 		case "usage":
 			usage = c.value
+		case "prompt_token_ids":
+			promptIDs = c.value
 		case "timings", "x_groq", "prompt_eval_count", "eval_count":
 			d.usage.elsewhere(string(c.name), c.value)
 		case "error":
@@ -166,6 +168,9 @@ func (d *chatDecoder) object(data []byte, stream bool) (end int, err error) {
 	d.usage.add(usage)
 	remember(&d.model, model)
 	remember(&d.fingerprint, fingerprint)
+	if len(d.logprobs.prompt) == 0 {
+		d.logprobs.addIDs(&d.logprobs.prompt, promptIDs)
+	}
 	list := inside(choices)
 	for list.next() {
 		d.readChoice(list.value, stream)

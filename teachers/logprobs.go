@@ -36,6 +36,9 @@ type Logprobs struct {
 	Top        Tokens
 	TopLogprob []float32 // as Logprob
 	TopEnds    []int32
+	// PromptIDs are the ids of the tokens before the answer's, where the
+	// endpoint tells them; -1 for what is no id.
+	PromptIDs []int32
 }
 
 // Len counts the tokens.
@@ -130,8 +133,11 @@ type logprobReader struct {
 	count int     // tokens and alternatives read
 	cut   bool    // maxLogprobs was reached
 	ids   []int32 // vLLM's list of the answer's token ids
-	text  []byte  // of one token, reused
-	bytes []byte
+	// prompt is vLLM's list of the token ids of the prompt as its chat template
+	// renders it.
+	prompt []int32
+	text   []byte // of one token, reused
+	bytes  []byte
 }
 
 // read takes the logprobs of a choice: {"content": [{token, logprob, bytes,
@@ -321,6 +327,7 @@ func (d *chatDecoder) finishLogprobs(a *Answer) {
 		d.flag(FlagLogprobGap)
 	}
 	if l.Len() > 0 {
+		l.PromptIDs = d.logprobs.prompt
 		a.Logprobs = &l
 	}
 }

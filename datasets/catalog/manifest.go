@@ -124,8 +124,12 @@ type ManifestTeacher struct {
 	Refresh  int             `json:"refresh,omitempty"` // the newest refresh whose answers are in it; see Epochs
 	Params   json.RawMessage `json:"params,omitempty"`  // a JSON object, params_by included
 	Serves   json.RawMessage `json:"serves,omitempty"`
-	Terms    Terms           `json:"terms"`
-	Counts   TeacherCounts   `json:"counts"`
+	// Weights are the repository of its weights and ScoreURL a server that
+	// scores tokens with them, where the recipe names them.
+	Weights  string        `json:"weights,omitempty"`
+	ScoreURL string        `json:"score_url,omitempty"`
+	Terms    Terms         `json:"terms"`
+	Counts   TeacherCounts `json:"counts"`
 }
 
 // Terms are what a teacher's licence says of training on its answers.

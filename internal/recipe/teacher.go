@@ -61,6 +61,8 @@ type Teacher struct {
 	Terms Terms `yaml:"terms"`
 	// Weights' repository, for trainers that score with them.
 	Weights string `yaml:"weights"`
+	// SHA-256 of the tokenizer.json that the weights come with, in hex; logits can be exported for trainers only where it is known.
+	TokenizerSHA256 string `yaml:"tokenizer_sha256" pattern:"^[0-9a-f]{64}$"`
 	// Address of a server that scores tokens with them.
 	ScoreURL string `yaml:"score_url"`
 	// Files of recorded answers: file, glob, folder or s3:// URL.
