@@ -11,22 +11,27 @@ import (
 func init() { register(serveCommand, workerCommand, envCommand) }
 
 func serveCommand(a *app) *cobra.Command {
+	var f flightFlags
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Keep the embedded services up in the foreground",
-		Long:  "Serve runs the embedded Temporal server, its web page, the store and the\nworkers until Ctrl-C. Other commands on the same home attach to it, builds can\nbe detached, and schedules run.",
+		Long:  "Serve runs the embedded Temporal server, its web page, the store and the\nworkers until Ctrl-C. Other commands on the same home attach to it, builds can\nbe detached, and schedules run.\n\nAn Arrow Flight endpoint streams the views of every version to trainers, which\nneed its token and no key of the store.",
 		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context()) },
+		RunE:  func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), f) },
 	}
+	f.add(cmd)
 	a.addSandboxFlags(cmd)
 	a.addCommandsFlag(cmd)
 	a.addPolicyFlag(cmd)
 	return cmd
 }
 
-func (a *app) serve(ctx context.Context) error {
+func (a *app) serve(ctx context.Context, f flightFlags) error {
 	if a.remoteTemporal() {
 		return usage("serve runs the embedded services; on a Temporal server of your own run: stillhouse worker")
+	}
+	if err := f.check(); err != nil {
+		return err
 	}
 	if err := a.loadPolicy(); err != nil {
 		return err
@@ -39,14 +44,21 @@ func (a *app) serve(ctx context.Context) error {
 	if !s.owns() {
 		return usage("process %d serves home %s already", s.endpoints.PID, s.home.Dir)
 	}
-	a.say("Temporal  %s\nweb page  %s\nstore     %s (stillhouse env prints its keys)\nhome      %s\nCtrl-C ends them; what is under way goes on at the next start",
-		s.endpoints.Temporal, s.endpoints.UI, s.endpoints.S3, s.home.Dir)
+	rows, err := s.startFlight(f)
+	if err != nil {
+		return err
+	}
+	defer rows.stop()
+	a.say("Temporal  %s\nweb page  %s\nstore     %s (stillhouse env prints its keys)\nFlight    %s\nhome      %s\nCtrl-C ends them; what is under way goes on at the next start",
+		s.endpoints.Temporal, s.endpoints.UI, s.endpoints.S3, rows.where(), s.home.Dir)
 	select {
 	case <-a.interrupted:
 		a.say("stopping: answers in flight have up to %s to arrive", drainLimit)
 		return nil
 	case <-s.services.Done():
 		return fmt.Errorf("an embedded service died: %w", s.services.Err())
+	case err := <-rows.ended():
+		return fmt.Errorf("the Arrow Flight endpoint died: %w", err)
 	}
 }
 
@@ -134,12 +146,13 @@ func (a *app) printEnv(ctx context.Context) error {
 			"AWS_ENDPOINT_URL": e.S3, "AWS_ENDPOINT_URL_S3": e.S3, "AWS_ACCESS_KEY_ID": e.AccessKey, "AWS_SECRET_ACCESS_KEY": e.SecretKey,
 			"AWS_REGION": e.Region, "AWS_DEFAULT_REGION": e.Region, "STILLHOUSE_BUCKET": e.Bucket,
 			"TEMPORAL_ADDRESS": e.Temporal, "TEMPORAL_NAMESPACE": e.Namespace, "STILLHOUSE_TEMPORAL_UI": e.UI,
-			"STILLHOUSE_TEMPORAL_TOKEN": e.Token,
+			"STILLHOUSE_TEMPORAL_TOKEN": e.Token, "STILLHOUSE_FLIGHT": e.Flight, "STILLHOUSE_FLIGHT_TOKEN": e.FlightToken,
 		})
 	}
 	for _, v := range [][2]string{
 		{"AWS_ENDPOINT_URL", e.S3}, {"AWS_ENDPOINT_URL_S3", e.S3}, {"AWS_ACCESS_KEY_ID", e.AccessKey}, {"AWS_SECRET_ACCESS_KEY", e.SecretKey},
 		{"AWS_REGION", e.Region}, {"AWS_DEFAULT_REGION", e.Region}, {"STILLHOUSE_BUCKET", e.Bucket},
+		{"STILLHOUSE_FLIGHT", e.Flight}, {"STILLHOUSE_FLIGHT_TOKEN", e.FlightToken},
 	} {
 		fmt.Fprintf(a.out, "export %s='%s'\n", v[0], v[1])
 	}

@@ -13,18 +13,22 @@ import (
 // Endpoints are the addresses and credentials of the services that the holder
 // of a home runs, all on loopback.
 type Endpoints struct {
-	PID       int       `json:"pid"`        // the process that runs them and holds the lock
-	Temporal  string    `json:"temporal"`   // gRPC frontend, host:port
-	Namespace string    `json:"namespace"`  //
-	Token     string    `json:"token"`      // goes as "authorization: Bearer <token>" with every call to Temporal
-	UI        string    `json:"ui"`         // URL of the web page with its token, "" where it does not run
-	S3        string    `json:"s3"`         // URL of the store
-	AccessKey string    `json:"access_key"` //
-	SecretKey string    `json:"secret_key"` //
-	Bucket    string    `json:"bucket"`     //
-	Region    string    `json:"region"`     //
-	Started   time.Time `json:"started"`    //
-	Binary    string    `json:"binary"`     // version of the program that runs them
+	PID       int    `json:"pid"`        // the process that runs them and holds the lock
+	Temporal  string `json:"temporal"`   // gRPC frontend, host:port
+	Namespace string `json:"namespace"`  //
+	Token     string `json:"token"`      // goes as "authorization: Bearer <token>" with every call to Temporal
+	UI        string `json:"ui"`         // URL of the web page with its token, "" where it does not run
+	S3        string `json:"s3"`         // URL of the store
+	AccessKey string `json:"access_key"` //
+	SecretKey string `json:"secret_key"` //
+	Bucket    string `json:"bucket"`     //
+	Region    string `json:"region"`     //
+	// Flight is the URL of the Arrow Flight endpoint, "" where it does not run.
+	// Its token goes as "authorization: Bearer <token>" with every call.
+	Flight      string    `json:"flight,omitempty"`
+	FlightToken string    `json:"flight_token,omitempty"`
+	Started     time.Time `json:"started"` //
+	Binary      string    `json:"binary"`  // version of the program that runs them
 }
 
 // ErrNotRunning says that no process runs the services of this home.

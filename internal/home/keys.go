@@ -15,6 +15,9 @@ type Keys struct {
 	SecretKey string `json:"secret_key"`
 	Token     string `json:"temporal_token"` // of the Temporal frontend
 	UIToken   string `json:"ui_token"`       // of Temporal's web page
+	// FlightToken is of the Arrow Flight endpoint. Homes that are older than
+	// it are given one.
+	FlightToken string `json:"flight_token"`
 }
 
 // Keys reads the home's credentials, and makes them at the first use. The
@@ -39,6 +42,10 @@ func (h *Home) Keys() (Keys, error) {
 	if err := json.Unmarshal(text, &k); err != nil || k.AccessKey == "" || k.SecretKey == "" || k.Token == "" || k.UIToken == "" {
 		return Keys{}, fmt.Errorf("keys in %s are damaged; remove the file to have new ones made", path)
 	}
+	if k.FlightToken == "" {
+		k.FlightToken = randomHex(32)
+		return k, h.writeKeys(path, k)
+	}
 	return k, nil
 }
 
@@ -48,15 +55,24 @@ func (h *Home) newKeys(path string) (Keys, error) {
 		SecretKey: randomHex(32),
 		Token:     randomHex(32),
 		UIToken:   randomHex(16),
+
+		FlightToken: randomHex(32),
 	}
-	text, err := json.MarshalIndent(k, "", "  ")
-	if err != nil {
-		return Keys{}, fmt.Errorf("write keys: %w", err)
-	}
-	if err := h.WriteFile(path, append(text, '\n')); err != nil {
-		return Keys{}, fmt.Errorf("write keys: %w", err)
+	if err := h.writeKeys(path, k); err != nil {
+		return Keys{}, err
 	}
 	return k, nil
+}
+
+func (h *Home) writeKeys(path string, k Keys) error {
+	text, err := json.MarshalIndent(k, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write keys: %w", err)
+	}
+	if err := h.WriteFile(path, append(text, '\n')); err != nil {
+		return fmt.Errorf("write keys: %w", err)
+	}
+	return nil
 }
 
 // randomHex is 2n hex digits; crypto/rand never fails.
