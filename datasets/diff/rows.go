@@ -84,7 +84,7 @@ func (d *digester) row(table string) func(*datasets.Row) record {
 			Answer: d.sum(r.Messages), Ask: askOf(r.Messages), Text: answerOf(r.Messages),
 			Rest: fields{
 				d.field("completion_tokens", r.CompletionTokens), d.field("images", r.Images), d.field("licence", r.Licence), d.field("meta", r.Meta),
-				d.field("score", r.Score), d.field("teacher_model", r.TeacherModel), d.field("tools", r.Tools),
+				d.field("score", r.Score), d.field("teacher", r.Teacher), d.field("teacher_model", r.TeacherModel), d.field("tools", r.Tools),
 			},
 		}
 	}
@@ -102,7 +102,7 @@ func (d *digester) pair(p *datasets.Pair) record {
 		Verdict: text(p.ChosenVerdict), Table: datasets.TablePairs,
 		Answer: d.sum([2]any{p.Chosen, p.Rejected}), Ask: askOf(p.Prompt), Text: answerOf(p.Chosen),
 		Rest: fields{
-			d.field("images", p.Images), d.field("margin", p.Margin), d.field("prompt", p.Prompt), d.field("rejected_teacher", p.RejectedTeacher),
+			d.field("chosen_teacher", p.ChosenTeacher), d.field("images", p.Images), d.field("margin", p.Margin), d.field("prompt", p.Prompt), d.field("rejected_teacher", p.RejectedTeacher),
 			d.field("rejected_verdict", p.RejectedVerdict), d.field("score", [2]any{p.ChosenScore, p.RejectedScore}), d.field("split", p.Split), d.field("tools", p.Tools),
 		},
 	}
