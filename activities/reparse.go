@@ -392,11 +392,7 @@ func (w *reparsing) publish(ctx context.Context, t *tables) error {
 	s := w.seal
 	var local []catalog.FileRef
 	for _, table := range t.all() {
-		refs, err := table.describe()
-		if err != nil {
-			return err
-		}
-		local = append(local, refs...)
+		local = append(local, table.describe()...)
 	}
 	if w.result.Changed == 0 && w.Catalog.Unchanged(w.old, local) {
 		w.result.Unchanged = true

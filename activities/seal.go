@@ -311,11 +311,7 @@ func (s *seal) count(t *tables) {
 func (s *seal) commit(ctx context.Context, t *tables) error {
 	var local []catalog.FileRef
 	for _, w := range t.all() {
-		refs, err := w.describe()
-		if err != nil {
-			return err
-		}
-		local = append(local, refs...)
+		local = append(local, w.describe()...)
 	}
 	v, parent, err := s.a.Catalog.Latest(ctx, s.in.Dataset)
 	if err != nil && !errors.Is(err, catalog.ErrUnknown) {

@@ -24,6 +24,7 @@ type tableWriter[T any] struct {
 	dir          string
 	table, split string
 	files        []string
+	described    []catalog.FileRef // what was taken of each file while it was written
 	file         *os.File
 	w            *parquetio.Writer[T] // nil between files
 	one          [1]T
@@ -70,6 +71,7 @@ func (t *tableWriter[T]) close() error {
 		return nil
 	}
 	err := errors.Join(t.w.Close(), t.file.Close())
+	t.described = append(t.described, catalog.FileRef{Table: t.table, Split: t.split, SHA256: t.w.SHA256(), Bytes: t.w.Bytes()})
 	t.w = nil
 	return err
 }
@@ -87,24 +89,15 @@ func (t *tableWriter[T]) stage(ctx context.Context, c *catalog.Catalog, dataset,
 	return out, nil
 }
 
-// describe gives the files' digests as a manifest would name them, so that
-// nothing is uploaded where nothing changed.
-func (t *tableWriter[T]) describe() ([]catalog.FileRef, error) {
-	var out []catalog.FileRef
-	for _, path := range t.files {
-		digest, size, err := fileDigest(path)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, catalog.FileRef{Table: t.table, Split: t.split, SHA256: digest, Bytes: size})
-	}
-	return out, nil
-}
+// describe gives the files' digests as a manifest would name them, as they were
+// taken while the files were written, so that nothing is read or uploaded where
+// nothing changed. Stage takes them anew.
+func (t *tableWriter[T]) describe() []catalog.FileRef { return t.described }
 
 // A table is a tableWriter of any row.
 type table interface {
 	close() error
-	describe() ([]catalog.FileRef, error)
+	describe() []catalog.FileRef
 	stage(ctx context.Context, c *catalog.Catalog, dataset, buildID string) ([]catalog.FileRef, error)
 }
 
