@@ -74,7 +74,7 @@ const (
 
 // A GCItem is a group of objects of one class with one reason.
 type GCItem struct {
-	Action  string `json:"action"` // remove, withdraw, abort or keep
+	Action  string `json:"action" jsonschema:"enum=remove,enum=withdraw,enum=abort,enum=keep"`
 	Class   string `json:"class"`
 	Dataset string `json:"dataset,omitempty"`
 	BuildID string `json:"build_id,omitempty"` // of what is removed

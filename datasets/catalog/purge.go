@@ -410,3 +410,9 @@ func (c *Catalog) AddPurgedPrompts(ctx context.Context, name string, digests []s
 	}
 	return nil
 }
+
+// ManifestOf reads the manifest that a version names, also one of a version that
+// was withdrawn.
+func (c *Catalog) ManifestOf(ctx context.Context, v Version) (*Manifest, error) {
+	return c.manifest(ctx, v)
+}

@@ -132,8 +132,8 @@ type Change struct {
 // An Example is a row that came, went or changed.
 type Example struct {
 	Table    string `json:"table"`
-	Change   string `json:"change"` // in, out or changed
-	Why      string `json:"why"`
+	Change   string `json:"change" jsonschema:"enum=in,enum=out,enum=changed"`
+	Why      string `json:"why" jsonschema:"enum=prompt,enum=prompt_filter,enum=split,enum=answer_changed,enum=teacher,enum=not_asked,enum=failed,enum=verdict,enum=filter,enum=mixture,enum=route,enum=choice,enum=fields,enum=unknown"`
 	Detail   string `json:"detail,omitempty"`
 	TaskID   string `json:"task_id"`
 	Prompt   string `json:"prompt,omitempty"` // the beginning of its last question
