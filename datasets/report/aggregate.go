@@ -39,6 +39,7 @@ type Aggregator struct {
 	manners      map[string]*manner // by teacher
 	shelf        shelf
 	ledger       ledger
+	fit          fitting
 	conditions   *Conditions
 }
 
@@ -144,6 +145,7 @@ func (a *Aggregator) Report() *Report {
 	r.Comparison = a.comparison(infos)
 	r.Preferences = a.jury.preferences(infos)
 	r.Unattributed, r.Conditions = a.ledger.unattributed(), a.conditionsOf(r)
+	r.StudentFit = a.fit.report(infos)
 	r.browser = a.shelf.browser()
 	r.Notes = a.notes(r)
 	return r
@@ -191,6 +193,7 @@ func (a *Aggregator) notes(r *Report) []string {
 		notes = append(notes, requestNotes(&t)...)
 		notes = append(notes, styleNotes(&t)...)
 	}
+	notes = append(notes, r.StudentFit.notes()...)
 	notes = append(notes, unattributedNotes(r.Unattributed)...)
 	if a.samples {
 		notes = append(notes, "Some tasks have several samples of one teacher. pass_of_judged and pass_of_all count samples, and their intervals treat them as independent and are too narrow; the rates of the comparison are means over tasks, and their intervals are not.")

@@ -51,6 +51,7 @@ func (r *Report) HTML(w io.Writer) error {
 		cells, more = cells[:shownCells], len(cells)-shownCells
 	}
 	strata, strataText := r.strataTable()
+	fit, fitText := r.fitTable()
 	return page.Execute(w, struct {
 		Teachers    []Teacher
 		Spent       [][]string
@@ -61,12 +62,14 @@ func (r *Report) HTML(w io.Writer) error {
 		MoreCells   int
 		Scopes      []Scope
 		Preferences *Preferences
+		Fit         [][]string
+		FitText     []string
 		Drift       []Drift
 		Notes       []string
 		Browser     *browser
 		Script      template.JS
 		Nonce       string
-	}{r.Teachers, r.spendTable(), r.conditionLines(), strata, strataText, cells, more, r.scopes(), r.Preferences, r.Drift, r.Notes, r.browser, template.JS(pageScript), scriptHash})
+	}{r.Teachers, r.spendTable(), r.conditionLines(), strata, strataText, cells, more, r.scopes(), r.Preferences, fit, fitText, r.Drift, r.Notes, r.browser, template.JS(pageScript), scriptHash})
 }
 
 // scriptHash is what the page's policy allows to run.

@@ -17,14 +17,16 @@ func (r *Report) Markdown(w io.Writer) error {
 		t := &r.Teachers[i]
 		rows = append(rows, append([]string{clean(t.Teacher)}, cellsOf(&t.Figures)...))
 	}
-	m.table(1, head, rows)
+	all := r.withFit(append([][]string{head}, rows...), nil)
+	m.table(1, all[0], all[1:])
 	if len(r.Cells) > len(r.Teachers) {
 		m.text("## By domain and effort")
 		rows = nil
 		for _, c := range byDomain(r.Cells) {
 			rows = append(rows, append([]string{clean(c.Domain), clean(c.Effort), clean(c.Teacher)}, cellsOf(&c.Figures)...))
 		}
-		m.table(3, append([]string{"domain", "effort"}, head...), rows)
+		all := r.withFit(append([][]string{append([]string{"domain", "effort"}, head...)}, rows...), byDomain(r.Cells))
+		m.table(3, all[0], all[1:])
 	}
 	if rows := r.spendRows(); rows != nil {
 		m.text("## What was spent")
@@ -48,6 +50,11 @@ func (r *Report) Markdown(w io.Writer) error {
 			m.list(j.Lines())
 		}
 		m.list(r.Preferences.AgreementLines())
+	}
+	if rows, text := r.fitTable(); rows != nil {
+		m.text("## Student fit")
+		m.table(3, rows[0], rows[1:])
+		m.list(text)
 	}
 	if len(r.Drift) > 0 {
 		m.text("## Drift")

@@ -38,6 +38,8 @@ type Report struct {
 	Drift    []Drift            `json:"drift,omitempty" jsonschema:"description=what probes of this build showed; one entry for each teacher that was probed"`
 	// Unattributed is what was spent beside the answers.
 	Unattributed []Unattributed `json:"unattributed,omitempty" jsonschema:"description=what was spent and is in no teacher's figures"`
+	// StudentFit is how likely the answers are to the student.
+	StudentFit *StudentFit `json:"student_fit,omitempty" jsonschema:"description=how likely the accepted answers of each teacher are to the student; absent where nobody scored them"`
 	// Stratification says how a sample was drawn.
 	Stratification *Stratification `json:"stratification,omitempty" jsonschema:"description=how the tasks of a bake-off were drawn; absent where all tasks were asked"`
 	Conditions     *Conditions     `json:"conditions,omitempty" jsonschema:"description=what the costs and durations are of; without it they are no comparison"`

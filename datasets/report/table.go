@@ -22,6 +22,7 @@ func (r *Report) Table(w io.Writer, width int) error {
 		t := &r.Teachers[i]
 		rows = append(rows, append([]string{name(t.Teacher)}, cellsOf(&t.Figures)...))
 	}
+	rows = r.withFit(rows, nil)
 	if err := writeTable(w, rows, 1, []int{11, 10, 9, 5, 2, 12, 8, 7, 4}, width); err != nil {
 		return err
 	}
@@ -35,6 +36,7 @@ func (r *Report) Table(w io.Writer, width int) error {
 	for _, c := range byDomain(r.Cells) {
 		rows = append(rows, append([]string{name(c.Domain), name(c.Effort), name(c.Teacher)}, cellsOf(&c.Figures)...))
 	}
+	rows = r.withFit(rows, byDomain(r.Cells))
 	if err := writeTable(w, rows, 3, []int{13, 12, 11, 7, 4, 14, 10, 9, 6}, width); err != nil {
 		return err
 	}
@@ -43,7 +45,7 @@ func (r *Report) Table(w io.Writer, width int) error {
 
 // restLines write what follows the tables of figures.
 func (r *Report) restLines(w io.Writer, width int) error {
-	for _, write := range []func(io.Writer, int) error{r.spendLines, r.strataLines, r.alarmLines, r.comparisonLines, r.preferenceLines, r.driftLines} {
+	for _, write := range []func(io.Writer, int) error{r.spendLines, r.strataLines, r.alarmLines, r.comparisonLines, r.preferenceLines, r.fitLines, r.driftLines} {
 		if err := write(w, width); err != nil {
 			return err
 		}

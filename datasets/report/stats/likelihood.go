@@ -1,0 +1,116 @@
+package stats
+
+import (
+	"math"
+	"math/rand/v2"
+)
+
+// Scored is what a model said of the answers to one task: the sum of their
+// negative log-likelihoods, in nats, over so many tokens.
+type Scored struct {
+	NLL    float64
+	Tokens int64
+}
+
+// MeanNLL is the mean negative log-likelihood per token, the sum of all over
+// the tokens of all, with its 95 % interval: answers to one task and tokens of
+// one answer depend on each other, so that tasks are what varies. The variance
+// is Taylor's linearisation of the ratio over tasks (Cochran, Sampling
+// techniques, 1977, §6.3), the point Student's with one degree of freedom less
+// than there are tasks. Tasks without tokens are left out; over none all is NaN,
+// over one the ends alone.
+func MeanNLL(tasks []Scored) Interval {
+	kept := withTokens(tasks)
+	ratio, e := linearised(kept)
+	return around(ratio, e)
+}
+
+// NLLDifference is the [MeanNLL] of a minus that of b on the same tasks, a[i]
+// and b[i] being of one task, with its 95 % interval by the same method, and the
+// two-sided p value of a permutation test: under no difference what a said of a
+// task might as well be what b said. It is (1+k)/(1+B) over B random exchanges
+// from the seed, with B as for [SignFlip]. Tasks without tokens of either are
+// left out. Over no tasks the value is NaN and p is 1.
+func NLLDifference(a, b []Scored, family int, seed uint64) (Interval, float64) {
+	var x, y []Scored
+	for i := range a {
+		if a[i].Tokens > 0 && b[i].Tokens > 0 {
+			x, y = append(x, a[i]), append(y, b[i])
+		}
+	}
+	rx, ex := linearised(x)
+	ry, ey := linearised(y)
+	for i := range ex {
+		ex[i] -= ey[i]
+	}
+	return around(rx-ry, ex), exchanged(x, y, math.Abs(rx-ry), signFlipRoundsFor(family), seed)
+}
+
+func withTokens(tasks []Scored) []Scored {
+	var out []Scored
+	for _, t := range tasks {
+		if t.Tokens > 0 {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// linearised is the ratio and, by task, how far it pulls the ratio off.
+func linearised(tasks []Scored) (ratio float64, e []float64) {
+	var nll, tokens float64
+	for _, t := range tasks {
+		nll += t.NLL
+		tokens += float64(t.Tokens)
+	}
+	ratio = nll / tokens
+	e = make([]float64, len(tasks))
+	for i, t := range tasks {
+		e[i] = (t.NLL - ratio*float64(t.Tokens)) * float64(len(tasks)) / tokens
+	}
+	return ratio, e
+}
+
+func around(value float64, e []float64) Interval {
+	out := Interval{value, math.NaN(), math.NaN(), MethodDelta}
+	if len(e) > 1 {
+		half := studentPoint(0.95, float64(len(e)-1)) * StandardError(e)
+		out.Low, out.High = value-half, value+half
+	}
+	return out
+}
+
+// exchanged is the permutation test.
+func exchanged(x, y []Scored, target float64, rounds int, seed uint64) float64 {
+	if len(x) == 0 || !(target > 0) {
+		return 1
+	}
+	random := rand.New(rand.NewPCG(seed, 0x4e4c4c))
+	var nll, tokens float64
+	for i := range x {
+		nll += x[i].NLL + y[i].NLL
+		tokens += float64(x[i].Tokens + y[i].Tokens)
+	}
+	beyond := 0
+	for range rounds {
+		var n, t float64
+		var coins uint64
+		for i := range x {
+			if i%64 == 0 {
+				coins = random.Uint64()
+			}
+			one := &x[i]
+			if coins&1 == 1 {
+				one = &y[i]
+			}
+			coins >>= 1
+			n += one.NLL
+			t += float64(one.Tokens)
+		}
+		// The same sums in another order differ in the last digits.
+		if math.Abs(n/t-(nll-n)/(tokens-t)) >= target*(1-1e-9) {
+			beyond++
+		}
+	}
+	return float64(1+beyond) / float64(1+rounds)
+}
