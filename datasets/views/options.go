@@ -2,6 +2,7 @@ package views
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ const (
 	ReasoningSeparate = "separate" // a key of its own in the message
 	ReasoningInline   = "inline"   // between tags, before the content
 	ReasoningDrop     = "drop"
+	ReasoningThinking = "thinking" // a key of its own that is called thinking
 )
 
 // Where the effort of a task goes.
@@ -50,6 +52,28 @@ type Options struct {
 	Effort    string // EffortColumn, EffortSystem, EffortKwargs or EffortNone
 	ToolArgs  string // ToolArgsText or ToolArgsObject
 	Images    string // ImagesRefuse or ImagesColumn
+	// MaskHistory is for trainers that mask by the dataset and not by the turn:
+	// the rows are those of which the last turn alone is trained, and the
+	// trainer is set to train that one.
+	MaskHistory bool
+	// DataSource is what the rows of verl_rl name as their data_source, by
+	// which verl picks the reward function; the dataset's name by default.
+	DataSource string
+
+	// Tag is a further column of prompts_routed that holds the teacher, where a
+	// trainer looks for it under another name; one of Tags.
+	Tag string
+	// Owners names the teacher of tasks of prompts_routed, by "domain/effort",
+	// "domain" or "*", where the recipe leaves it open.
+	Owners map[string]string
+	// Vocabulary is the size of the vocabulary of distillkit's token ids, and
+	// TokenizerSHA256 the digest of the tokenizer that they must be of; 0 and ""
+	// take what the rows say.
+	Vocabulary      int
+	TokenizerSHA256 string
+	// TopK is how many alternatives a token of distillkit has; 0 takes as many
+	// as every row has.
+	TopK int
 
 	// LeaveOutForbidden leaves out the rows of teachers whose terms forbid
 	// training, instead of refusing the export.
@@ -91,6 +115,15 @@ func (o *Options) resolve(v *View) error {
 			return fmt.Errorf("%w option: view %s takes --%s %s, not %q", ErrUnknownView, v.Name, f.name, strings.Join(f.all, ", "), *f.value)
 		}
 	}
+	if err := o.resolveExtras(v); err != nil {
+		return err
+	}
+	if o.MaskHistory && !v.History {
+		return fmt.Errorf("%w option: view %s has no --mask-history: its rows say of each turn whether it is trained", ErrUnknownView, v.Name)
+	}
+	if o.DataSource != "" && !v.Source {
+		return fmt.Errorf("%w option: view %s has no --data-source", ErrUnknownView, v.Name)
+	}
 	return o.resolveTag(v)
 }
 
@@ -116,10 +149,15 @@ func (o *Options) words() map[string]string {
 	out := map[string]string{}
 	for name, value := range map[string]string{
 		"reasoning": o.Reasoning, "think_tag": o.ThinkTag, "effort": o.Effort, "tool_args": o.ToolArgs, "images": o.Images,
+		"data_source": o.DataSource,
 	} {
 		if value != "" {
 			out[name] = value
 		}
+	}
+	maps.Copy(out, o.extraWords())
+	if o.MaskHistory {
+		out["mask_history"] = "true"
 	}
 	if o.LeaveOutForbidden {
 		out["leave_out_forbidden"] = "true"

@@ -1,9 +1,11 @@
 package views
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
+	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/datasets/catalog"
 )
 
@@ -15,7 +17,22 @@ type plan struct {
 	shape     Shape
 	warnings  []string
 	forbidden map[string]bool // teachers whose rows are left out
+	gallery   *gallery
 	tally     tally
+	routing   *routing     // of prompts_routed, once checked
+	logits    *logitLayout // of distillkit, once checked
+	whole     *catalog.Manifest
+	checked   error // errUnchecked, or what check found
+}
+
+var errUnchecked = errors.New("not checked")
+
+// check runs the view's Check, once.
+func (p *plan) check(ctx context.Context, cat *catalog.Catalog) error {
+	if p.view.Check != nil && errors.Is(p.checked, errUnchecked) {
+		p.checked = p.view.Check(ctx, cat, p.whole, p)
+	}
+	return p.checked
 }
 
 // prepare looks the view up, settles the options and holds the version to the
@@ -28,7 +45,13 @@ func prepare(view string, m *catalog.Manifest, opt Options) (*plan, error) {
 	if err := opt.resolve(v); err != nil {
 		return nil, err
 	}
-	p := &plan{view: v, opt: opt, shape: Shape{}}
+	if v.Source && opt.DataSource == "" {
+		opt.DataSource = m.Dataset
+	}
+	p := &plan{view: v, opt: opt, whole: m, gallery: &gallery{kept: map[string][]byte{}, named: map[string]datasets.Image{}}}
+	if v.Check != nil {
+		p.checked = errUnchecked
+	}
 	if p.forbidden, p.warnings, err = checkTerms(m, v.Reads.teachers(m), opt.LeaveOutForbidden); err != nil {
 		return nil, err
 	}

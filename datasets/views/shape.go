@@ -22,7 +22,7 @@ type Shape struct {
 	// Prose says in a card what the columns are.
 	Prose string
 
-	features string // of the rows, for a card
+	features func(form string) string // of the rows, for a card
 	open     func(ctx context.Context, cat *catalog.Catalog, one *catalog.Manifest, split string, p *plan) rowSource
 }
 
@@ -34,18 +34,26 @@ type Shape struct {
 // out.
 func Of[R, T any](prose string, to func(*R) (T, error)) Shape {
 	return Shape{
-		Row: reflect.TypeFor[T](), Prose: prose, features: parquetio.FeaturesYAML[T]("  "),
+		Row: reflect.TypeFor[T](), Prose: prose, features: featuresOf[T],
 		open: func(ctx context.Context, cat *catalog.Catalog, one *catalog.Manifest, split string, p *plan) rowSource {
-			return typedRows[T](shaped(catalog.ReadTable[R](ctx, cat, one, one.Files[0].Table), split, p, to))
+			return typedRows[T](shaped(ctx, cat, one, split, p, to))
 		},
 	}
 }
 
+// featuresOf declares the columns of T as a card does, for the files of a form.
+func featuresOf[T any](form string) string {
+	if form == JSONL {
+		return parquetio.LinesFeaturesYAML[T]("  ")
+	}
+	return parquetio.FeaturesYAML[T]("  ")
+}
+
 // shaped makes rows of the view, and tallies those that are passed over.
-func shaped[R, T any](rows iter.Seq2[R, error], split string, p *plan, to func(*R) (T, error)) iter.Seq2[T, error] {
+func shaped[R, T any](ctx context.Context, cat *catalog.Catalog, one *catalog.Manifest, split string, p *plan, to func(*R) (T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var zero T
-		for row, err := range rows {
+		for row, err := range catalog.ReadTable[R](ctx, cat, one, one.Files[0].Table) {
 			if err != nil {
 				yield(zero, err)
 				return
@@ -59,6 +67,9 @@ func shaped[R, T any](rows iter.Seq2[R, error], split string, p *plan, to func(*
 				continue
 			}
 			out, err := to(&row)
+			if shows, ok := any(&out).(interface{ pictures() []Image }); ok && err == nil {
+				err = p.gallery.fill(ctx, cat.Bucket(), shows.pictures(), p.opt.Form)
+			}
 			switch {
 			case errors.Is(err, errElsewhere):
 				p.tally.elsewhere++
@@ -182,4 +193,22 @@ func (r typedRows[T]) drain() error {
 		}
 	}
 	return nil
+}
+
+// withPlan is Of for a function that also looks at what the view's Check found,
+// which runs before the first row.
+func withPlan[R, T any](prose string, to func(*plan, *R) (T, error)) Shape {
+	return Shape{
+		Row: reflect.TypeFor[T](), Prose: prose, features: featuresOf[T],
+		open: func(ctx context.Context, cat *catalog.Catalog, one *catalog.Manifest, split string, p *plan) rowSource {
+			return typedRows[T](func(yield func(T, error) bool) {
+				if err := p.check(ctx, cat); err != nil {
+					var zero T
+					yield(zero, err)
+					return
+				}
+				shaped(ctx, cat, one, split, p, func(row *R) (T, error) { return to(p, row) })(yield)
+			})
+		},
+	}
 }

@@ -37,8 +37,15 @@ type View struct {
 	// nothing. What the Shape made may read the options that it settled.
 	Check func(context.Context, *catalog.Catalog, *catalog.Manifest, *plan) error
 	// Beside writes further files of an export, after the data files.
-	Beside []func(context.Context, sink, *plan, *catalog.Manifest, *about) error
+	Beside []besideFunc
+	// History: it honours Options.MaskHistory.
+	History bool
+	// Source: it honours Options.DataSource.
+	Source bool
 }
+
+// A besideFunc writes a file of an export that is no data.
+type besideFunc = func(context.Context, sink, *plan, *catalog.Manifest, *about) error
 
 // folder is where the files of a split are.
 func (v *View) folder(split string) string {

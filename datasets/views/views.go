@@ -96,8 +96,14 @@ func export(ctx context.Context, cat *catalog.Catalog, m *catalog.Manifest, view
 		return Summary{}, err
 	}
 	p.tally.refuse = !opt.LeaveOutUnfit
+	if err := p.check(ctx, cat); err != nil {
+		return Summary{}, err
+	}
 	return fill(ctx, p.about(m), dest, func(sink sink, about *about) error {
 		if err := writeSplits(ctx, cat, m, sink, p, about); err != nil {
+			return err
+		}
+		if err := writeImages(ctx, cat.Bucket(), sink, p, about); err != nil {
 			return err
 		}
 		for _, extra := range p.view.Beside {
@@ -145,7 +151,7 @@ func writeSplits(ctx context.Context, cat *catalog.Catalog, m *catalog.Manifest,
 		}
 	}
 	about.LeftOut = p.tally.leftOut()
-	if err := p.tally.refusal(p.view.Name); err != nil {
+	if err := p.tally.refusal(); err != nil {
 		return err
 	}
 	if len(about.Files) == 0 {

@@ -23,6 +23,7 @@ type exportFlags struct {
 	view, table   string
 	split         string // on stdout
 	leaveOut      []string
+	extra         extraExport
 	views.Options // of the view, less the version
 }
 
@@ -39,7 +40,8 @@ never anything else.
 Views:
 ` + exportViews() + `
 Each view has the right defaults for its trainers; --reasoning, --effort,
---tool-args and --images change them where the view allows it.
+--tool-args and --images change them where the view allows it. docs/export.md
+says what each trainer makes of them.
 
 --table writes a table of the version as it is instead: its Parquet files, byte
 for byte, such as logprobs or candidates.
@@ -64,11 +66,14 @@ not known.`,
 	flags.StringVar(&f.Form, "format", "", "parquet (default), jsonl (default on stdout) or arrow (IPC streams)")
 	flags.StringVar(&f.split, "split", "", "on stdout: train or test alone (default: train, then test)")
 	flags.StringVar(&f.table, "table", "", "table, instead of a view")
-	flags.StringVar(&f.Reasoning, "reasoning", "", "separate, inline (between tags, in the content) or drop; the default is the view's")
+	flags.StringVar(&f.Reasoning, "reasoning", "", "separate, inline (between tags, in the content), drop, or thinking (a key of that name); the default is the view's")
 	flags.StringVar(&f.ThinkTag, "think-tag", "", "tag of inline reasoning (default "+views.DefaultThinkTag+")")
 	flags.StringVar(&f.Effort, "effort", "", "column, system (a line in the system message), kwargs (chat_template_kwargs) or none")
 	flags.StringVar(&f.ToolArgs, "tool-args", "", "text (JSON text) or object, for the arguments of tool calls and the tools")
-	flags.StringVar(&f.Images, "images", "", "refuse or column")
+	flags.StringVar(&f.Images, "images", "", "refuse (default) or column")
+	flags.BoolVar(&f.MaskHistory, "mask-history", false, "of sharegpt and openai: rows whose last turn alone is trained, for a training with mask_history: true")
+	flags.StringVar(&f.DataSource, "data-source", "", "of verl_rl: what picks verl's reward function (default the dataset's name)")
+	f.extra.add(flags, &f.Options)
 	flags.StringSliceVar(&f.leaveOut, "leave-out", nil, "rows to leave out instead of refusing: forbidden (by terms), unfit (for the view)")
 	return cmd
 }
@@ -86,6 +91,9 @@ func exportViews() string {
 
 // settle reads the flags that stand for several options.
 func (f *exportFlags) settle() error {
+	if err := f.extra.settle(&f.Options); err != nil {
+		return err
+	}
 	for _, what := range f.leaveOut {
 		switch what {
 		case "forbidden":
