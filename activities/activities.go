@@ -80,6 +80,7 @@ type Activities struct {
 	shards   shardCache
 	indexes  indexCache // of evaluation sets
 	claims   claims
+	begun    map[string]bool // builds that this worker has seen, see begins
 }
 
 // Registry is the part of a worker that activities are registered with.

@@ -25,7 +25,7 @@ type payment struct {
 // here, and what was never asked for neither.
 func paymentOf(t *teacher, c *datasets.Candidate, ask *asked, h *answers.History) (payment, error) {
 	rec := h.Record
-	if t.config == nil || rec == nil {
+	if t.config == nil || rec == nil || rec.Purged() {
 		return payment{}, nil
 	}
 	if len(h.Others) == 0 && rec.Complete && rec.Ledger == "" && c.Error == nil {

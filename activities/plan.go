@@ -94,6 +94,9 @@ func (a *Activities) plan(ctx context.Context, ref wire.BuildRef, found *foundPr
 	p := newPlanner(rt.recipe, options, dir, sink, beat)
 	defer p.close()
 	p.sample = ref.Preview
+	if p.purged, err = a.Catalog.PurgedPrompts(ctx, ref.Dataset); err != nil {
+		return nil, err
+	}
 	if found != nil {
 		p.filteredBy(found)
 	}

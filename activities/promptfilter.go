@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/stillhouse-data/stillhouse/datasets"
+	"github.com/stillhouse-data/stillhouse/datasets/catalog"
 	"github.com/stillhouse-data/stillhouse/datasets/dedup"
 	"github.com/stillhouse-data/stillhouse/internal/chat"
 	"github.com/stillhouse-data/stillhouse/internal/objstore"
@@ -158,6 +159,9 @@ func (w *filterWork) read(ctx context.Context, files [][]sources.File) (string, 
 	defer os.RemoveAll(dir)
 	p := newPlanner(w.recipe, w.options, dir, nil, w.beat)
 	defer p.close()
+	if p.purged, err = catalog.Open(w.bucket).PurgedPrompts(ctx, w.dataset); err != nil {
+		return "", nil, err
+	}
 	if err := p.readAll(ctx, files); err != nil {
 		return "", nil, err
 	}

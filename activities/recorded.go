@@ -139,6 +139,9 @@ func (w *importWork) record(prompt *chat.Prompt, r *sources.RecordedAnswer) (*an
 
 // parse reads a record's raw answer with today's parser.
 func parse(rec *answers.Record) (*teachers.Answer, error) {
+	if rec.Purged() {
+		return nil, errPurged
+	}
 	if rec.Format != formatRecorded {
 		return teachers.Parse(rec.Format, rec.Raw)
 	}

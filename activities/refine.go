@@ -294,6 +294,9 @@ func candidate(t *teacher, task *datasets.Task, ask *asked, rec *answers.Record)
 		var err error
 		if answer, err = parse(rec); err != nil {
 			class, text := teachers.ClassMalformed, bounded(err.Error())
+			if errors.Is(err, errPurged) {
+				class = classPurged
+			}
 			c.Error, c.ErrorText = &class, &text
 			return c
 		}

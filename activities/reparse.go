@@ -366,6 +366,8 @@ func (w *reparsing) compare(old, c *datasets.Candidate) {
 	case old == nil:
 		w.result.Newer++
 		return
+	case purgedBoth(old, c):
+		return // what it cost is in the old one alone
 	case old.Error != nil && unasked(*old.Error) && (c.Error == nil || !unasked(*c.Error)):
 		w.result.Newer++
 		return

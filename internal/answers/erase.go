@@ -496,3 +496,65 @@ func ParseKey(s string) (Key, error) {
 	_, err := hex.Decode(k[:], []byte(s))
 	return k, err
 }
+
+// Journals are the pieces of journals in the store that still hold records of
+// the keys: their workers have not indexed them yet.
+func (e *Eraser) Journals(ctx context.Context, endpoint string, keys []Key) ([]string, error) {
+	wanted := make(map[Key]bool, len(keys))
+	for _, key := range keys {
+		wanted[key] = true
+	}
+	var held []string
+	for attr, err := range e.bucket.List(ctx, journalPrefix, "") {
+		if err != nil {
+			return nil, fmt.Errorf("list journals: %w", err)
+		}
+		data, _, err := objstore.ReadAll(ctx, e.bucket, attr.Key, maxPieceBytes)
+		if errors.Is(err, objstore.ErrNotFound) {
+			continue // indexed meanwhile
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read journal %s: %w", attr.Key, err)
+		}
+		holds := false
+		if _, err := scanFrames(data, func(_, _ int, r *Record) error {
+			holds = holds || r.Endpoint == endpoint && wanted[r.Key]
+			return nil
+		}); err != nil {
+			return nil, fmt.Errorf("read journal %s: %w", attr.Key, err)
+		}
+		if holds {
+			held = append(held, attr.Key)
+		}
+	}
+	return held, nil
+}
+
+// IDs are the ask ids of all that is kept under these keys of an endpoint: the
+// same asks under other token caps.
+func (e *Eraser) IDs(ctx context.Context, endpoint string, keys []Key) (map[string]Key, error) {
+	wanted := make(map[Key]bool, len(keys))
+	for _, key := range keys {
+		wanted[key] = true
+	}
+	found := map[string]Key{}
+	err := e.eachRange(ctx, rangeID{endpoint: endpoint}, func(id rangeID, x *index) error {
+		for _, ref := range x.Segments {
+			err := e.read(ctx, id, ref.Name, ref.Bytes, func(s *segmentFile) error {
+				return s.eachID(func(key Key, ask string) {
+					if wanted[key] && ask != "" {
+						found[ask] = key
+					}
+				})
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for answers to purge: %w", err)
+	}
+	return found, nil
+}
