@@ -14,7 +14,7 @@ const TableAsks = "comparison"
 // made of and no text. Columns are only added, and only nullable ones.
 type Ask struct {
 	Dataset string `json:"dataset" parquet:"dataset,dict"`
-	Version int32  `json:"version" parquet:"version"`
+	Version int64  `json:"version" parquet:"version"`
 
 	TaskID        string  `json:"task_id" parquet:"task_id"`
 	PromptID      string  `json:"prompt_id" parquet:"prompt_id"`
@@ -58,9 +58,9 @@ type Ask struct {
 }
 
 // AskOf is a candidate's row, of a version of a dataset.
-func AskOf(dataset string, version int, c *datasets.Candidate) Ask {
+func AskOf(dataset string, version int64, c *datasets.Candidate) Ask {
 	a := Ask{
-		Dataset: dataset, Version: int32(version), TaskID: c.TaskID, PromptID: c.PromptID, Domain: c.Domain, Effort: c.Effort, Split: c.Split,
+		Dataset: dataset, Version: version, TaskID: c.TaskID, PromptID: c.PromptID, Domain: c.Domain, Effort: c.Effort, Split: c.Split,
 		Teacher: c.Teacher, ModelAsked: c.ModelAsked, ModelAnswered: c.ModelAnswered, Fingerprint: c.Fingerprint,
 		SampleIndex: c.SampleIndex, SampleID: c.SampleID, AskID: c.AskID, FirstHand: firstHand(c),
 		Verdict: c.Verdict, Score: c.Score, Accepted: c.Accepted, Selected: c.Selected, RejectReasons: c.RejectReasons, Flags: c.Flags,

@@ -56,6 +56,32 @@ func gsm8kCandidates(t testing.TB) *Aggregator {
 	return a
 }
 
+// gsm8kLabels are the data's own labels of the four teachers' answers.
+func gsm8kLabels(t testing.TB) [][4]bool {
+	t.Helper()
+	text, err := os.ReadFile(testdata.Path(t, "data/gsm8k/example_model_solutions.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	type one struct {
+		Correct bool `json:"is_correct"`
+	}
+	var out [][4]bool
+	for line := range strings.Lines(string(text)) {
+		var row struct {
+			A one `json:"175b_verification"`
+			B one `json:"6b_verification"`
+			C one `json:"175b_finetuning"`
+			D one `json:"6b_finetuning"`
+		}
+		if err := json.Unmarshal([]byte(line), &row); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, [4]bool{row.A.Correct, row.B.Correct, row.C.Correct, row.D.Correct})
+	}
+	return out
+}
+
 // TestComparisonOfGSM8K: figures computed independently of this program.
 func TestComparisonOfGSM8K(t *testing.T) {
 	c := gsm8kCandidates(t).Report().Comparison
