@@ -70,7 +70,11 @@ func Fingerprint[T any]() string {
 
 func schemaOf[T any]() *parquet.Schema {
 	var zero T
-	return parquet.SchemaOf(&zero)
+	schema := parquet.SchemaOf(&zero)
+	if name, _, generic := strings.Cut(schema.Name(), "["); generic {
+		return parquet.NewSchema(name, schema) // the paths of type arguments are nobody's business
+	}
+	return schema
 }
 
 func columnsOf(node parquet.Node) []Column {

@@ -82,7 +82,7 @@ func NewWriter[T any](w io.Writer, options Options) (*Writer[T], error) {
 
 func writerOptions[T any](options Options) ([]parquet.WriterOption, error) {
 	schema := schemaOf[T]()
-	features, err := featuresKey(schema)
+	features, err := featuresKey(schema, reflect.TypeFor[T]())
 	if err != nil {
 		return nil, fmt.Errorf("declare the features of %s: %w", schema.Name(), err)
 	}

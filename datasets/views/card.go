@@ -36,7 +36,7 @@ func card(m *catalog.Manifest, p *plan, a *about) string {
 	}
 	// Declared for JSON Lines above all, where loaders would infer a null
 	// type for a column that starts without values.
-	b.WriteString("dataset_info:\n  features:\n" + p.shape.features + "  splits:\n")
+	b.WriteString("dataset_info:\n  features:\n" + p.shape.features(a.Form) + "  splits:\n")
 	for _, split := range exported {
 		if a.Rows[split] > 0 {
 			fmt.Fprintf(&b, "  - name: %s\n    num_examples: %d\n", split, a.Rows[split])

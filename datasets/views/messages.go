@@ -1,101 +1,126 @@
 package views
 
 import (
-	"fmt"
-
 	"github.com/stillhouse-data/stillhouse/datasets"
-	"github.com/stillhouse-data/stillhouse/internal/chat"
 )
 
 // ViewMessages is the view of conversations: what TRL, NeMo-RL and OpenRLHF
 // read for supervised fine-tuning.
 const ViewMessages = "messages"
 
+// trlReasoning and the others are the options of the views of TRL, the default
+// first.
+var (
+	trlReasoning = []string{ReasoningSeparate, ReasoningInline, ReasoningDrop, ReasoningThinking}
+	trlEffort    = []string{EffortColumn, EffortSystem, EffortKwargs, EffortNone}
+	trlToolArgs  = []string{ToolArgsText, ToolArgsObject}
+	trlImages    = []string{ImagesRefuse, ImagesColumn}
+)
+
 func init() {
 	register(View{
 		Name: ViewMessages, Summary: "conversations: TRL, NeMo-RL, OpenRLHF",
-		Reads: Rows,
-		Shape: func(*Options) (Shape, error) {
-			return Of("`messages` holds the prompt and, last, the answer, with the reasoning in `reasoning_content`. What a message does not have is null. `tools` and the arguments of tool calls are JSON text.", conversation), nil
+		Reads: Rows, Reasoning: trlReasoning, Effort: trlEffort, ToolArgs: trlToolArgs, Images: trlImages,
+		Shape: func(opt *Options) (Shape, error) {
+			return forTRL(opt, messagesShape[MessageOf[string], string], messagesShape[MessageOf[JSON], JSON],
+				messagesShape[ThinkingMessageOf[string], string], messagesShape[ThinkingMessageOf[JSON], JSON]), nil
 		},
 	})
 }
 
-// A Conversation is a row of the messages view: the prompt and, last, the
-// answer.
-//
-// The columns are always these. Chat templates ask whether a key has a value,
-// and TRL removes nulls before it applies a template, so what a message does
-// not have is null here, tool_calls too: an empty list would be left in and
-// makes templates that test for the key write an empty call. Tools and
-// arguments are JSON text, encoded once, since a struct that fits all of them
-// would have the keys of all.
-type Conversation struct {
-	Messages []Message `json:"messages" parquet:"messages,list"`
-	Tools    *string   `json:"tools" parquet:"tools,optional"`
-}
-
-// A Message is one turn, in the shape of the chat-completions protocol.
-type Message struct {
-	Role             string     `json:"role" parquet:"role,dict"`
-	Content          *string    `json:"content" parquet:"content,optional"`
-	ReasoningContent *string    `json:"reasoning_content" parquet:"reasoning_content,optional"`
-	ToolCalls        []ToolCall `json:"tool_calls" parquet:"tool_calls,list,optional"`
-	ToolCallID       *string    `json:"tool_call_id" parquet:"tool_call_id,optional"`
-	Name             *string    `json:"name" parquet:"name,optional"`
-	// Train tells whether the loss sees this turn. It is null in all turns of a
-	// row of which every assistant turn is trained and no other is, which is
-	// what trainers do by themselves.
-	Train *bool `json:"train" parquet:"train,optional"`
-}
-
-// A ToolCall is a call that an assistant message makes.
-type ToolCall struct {
-	ID       string   `json:"id" parquet:"id"`
-	Type     string   `json:"type" parquet:"type,dict"`
-	Function Function `json:"function" parquet:"function"`
-}
-
-// A Function is what a ToolCall calls. Arguments is JSON text.
-type Function struct {
-	Name      string `json:"name" parquet:"name"`
-	Arguments string `json:"arguments" parquet:"arguments"`
-}
-
-// conversation shapes one row. Images are not part of this view, so a row that
-// has some is refused rather than given without them.
-func conversation(r *datasets.Row) (Conversation, error) {
-	if len(r.Images) > 0 {
-		return Conversation{}, fmt.Errorf("%w: sample %s has %d images and view %s holds text alone", ErrUnsupported, r.SampleID, len(r.Images), ViewMessages)
+// forTRL picks the row type of a view of TRL by its options: reasoning names
+// the message type, tool arguments what is in it.
+func forTRL(opt *Options,
+	text func(*Options, turnOf[MessageOf[string]]) Shape, object func(*Options, turnOf[MessageOf[JSON]]) Shape,
+	thinkText func(*Options, turnOf[ThinkingMessageOf[string]]) Shape, thinkObject func(*Options, turnOf[ThinkingMessageOf[JSON]]) Shape,
+) Shape {
+	asObject := opt.ToolArgs == ToolArgsObject
+	switch {
+	case opt.Reasoning == ReasoningThinking && asObject:
+		return thinkObject(opt, thinkingOf[JSON])
+	case opt.Reasoning == ReasoningThinking:
+		return thinkText(opt, thinkingOf[string])
+	case asObject:
+		return object(opt, messageOf[JSON])
 	}
-	c := Conversation{Messages: turns(r.Messages), Tools: r.Tools}
-	if !trainedAsUsual(r.Messages) {
-		for i := range r.Messages {
-			c.Messages[i].Train = &r.Messages[i].Train
+	return text(opt, messageOf[string])
+}
+
+// A ConversationOf is a row of the messages view: the prompt and, last, the
+// answer. M is its messages' type, and A that of the declarations of its tools:
+// JSON text, encoded once, since a struct that fits all of them would have the
+// keys of all.
+type ConversationOf[M any, A string | JSON] struct {
+	Messages []M     `json:"messages" parquet:"messages,list"`
+	Tools    *A      `json:"tools" parquet:"tools,optional"`
+	Effort   *string `json:"effort" parquet:"effort,optional,dict"`
+}
+
+// A Conversation is a row of the messages view as it is by default.
+type Conversation = ConversationOf[Message, string]
+
+// The rows of the messages view with the columns that options add.
+type (
+	ConversationKwargs[M any, A string | JSON] struct {
+		ConversationOf[M, A]
+		ChatTemplateKwargs Kwargs `json:"chat_template_kwargs" parquet:"chat_template_kwargs"`
+	}
+	ConversationImages[M any, A string | JSON] struct {
+		ConversationOf[M, A]
+		Images
+	}
+	ConversationImagesKwargs[M any, A string | JSON] struct {
+		ConversationOf[M, A]
+		ChatTemplateKwargs Kwargs `json:"chat_template_kwargs" parquet:"chat_template_kwargs"`
+		Images
+	}
+)
+
+func messagesShape[M any, A string | JSON](opt *Options, turn turnOf[M]) Shape {
+	prose := "`messages` holds the prompt and, last, the answer. " + proseOf(opt)
+	plain := func(r *datasets.Row) (ConversationOf[M, A], error) { return conversation[M, A](r, opt, turn) }
+	kwargsOf := func(r *datasets.Row) (ConversationKwargs[M, A], error) {
+		k, err := kwargs(r.Effort)
+		if err != nil {
+			return ConversationKwargs[M, A]{}, of("sample", r.SampleID, err)
 		}
+		c, err := plain(r)
+		return ConversationKwargs[M, A]{c, k}, err
 	}
-	return c, nil
+	switch column, asKwargs := opt.Images == ImagesColumn, opt.Effort == EffortKwargs; {
+	case column && asKwargs:
+		return Of(prose, func(r *datasets.Row) (ConversationImagesKwargs[M, A], error) {
+			c, err := kwargsOf(r)
+			return ConversationImagesKwargs[M, A]{c.ConversationOf, c.ChatTemplateKwargs, imagesOf(r.Images)}, err
+		})
+	case column:
+		return Of(prose, func(r *datasets.Row) (ConversationImages[M, A], error) {
+			c, err := plain(r)
+			return ConversationImages[M, A]{c, imagesOf(r.Images)}, err
+		})
+	case asKwargs:
+		return Of(prose, kwargsOf)
+	}
+	return Of(prose, plain)
 }
 
-// trainedAsUsual tells whether the loss sees every turn of the assistant and no
-// other, as in most rows. Where the prompt is a history, its assistant's turns
-// are no teacher's, and such a row says so.
-func trainedAsUsual(messages []chat.Message) bool {
-	for i := range messages {
-		if messages[i].Train != (messages[i].Role == chat.RoleAssistant) {
-			return false
-		}
+// conversation shapes one row.
+func conversation[M any, A string | JSON](r *datasets.Row, opt *Options, turn turnOf[M]) (c ConversationOf[M, A], err error) {
+	defer func() { err = of("sample", r.SampleID, err) }()
+	if err := noImages(r.Images, opt); err != nil {
+		return c, err
 	}
-	return true
-}
-
-func toolCalls(calls []chat.ToolCall) []ToolCall {
-	if len(calls) == 0 {
-		return nil
+	if err := oneUser(r.Images, r.Messages); err != nil {
+		return c, err
 	}
-	out := make([]ToolCall, len(calls))
-	for i, c := range calls {
-		out[i] = ToolCall{ID: c.ID, Type: c.Type, Function: Function{Name: c.Name, Arguments: c.Arguments}}
+	messages, err := prepared(r.Messages, r.Effort, opt)
+	if err != nil {
+		return c, err
 	}
-	return out
+	if c.Messages, err = turnsOf(messages, turn, !trainedAsUsual(r.Messages)); err != nil {
+		return c, err
+	}
+	c.Effort = effortColumn(r.Effort, opt)
+	c.Tools, err = toolsOf[A](r.Tools)
+	return c, err
 }

@@ -82,7 +82,7 @@ func TestPreferenceView(t *testing.T) {
 		`{"role":"user","content":"2+2 a","reasoning_content":null,"tool_calls":null,"tool_call_id":null,"name":null,"train":null}],` +
 		`"chosen":[{"role":"assistant","content":"4","reasoning_content":"two and two","tool_calls":null,"tool_call_id":null,"name":null,"train":null}],` +
 		`"rejected":[{"role":"assistant","content":"5","reasoning_content":null,"tool_calls":null,"tool_call_id":null,"name":null,"train":null}],` +
-		`"tools":null,"margin":0.5,"cross_teacher":true}`
+		`"tools":null,"margin":0.5,"cross_teacher":true,"effort":null}`
 	if line != want {
 		t.Errorf("got\n%s\nwant\n%s", line, want)
 	}
@@ -148,7 +148,7 @@ func TestPreferenceViewRefuses(t *testing.T) {
 	}{
 		{"the rejected teacher forbids", map[string]string{"k3": "allowed", "r1": "forbidden"}, one(pairOf("a", "k3", "r1")), false, views.ErrForbidden, "r1 (1 rows"},
 		{"in the table too", map[string]string{"k3": "allowed", "r1": "forbidden"}, one(pairOf("a", "r1", "k3")), true, views.ErrForbidden, "r1 (1 rows"},
-		{"images", map[string]string{"k3": "allowed"}, one(images), false, views.ErrUnsupported, "task a has 1 images"},
+		{"images", map[string]string{"k3": "allowed"}, one(images), false, views.ErrUnsupported, "1 row: task a: it has 1 image;"},
 		{"no pairs", map[string]string{"k3": "allowed"}, nil, false, nil, "has no preference pairs; its recipe has to ask for them"},
 	} {
 		f := withPairs(t, tc.terms, tc.pairs)

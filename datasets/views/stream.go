@@ -91,7 +91,7 @@ func (s *Stream) Check(ctx context.Context) error {
 			rows += ref.Rows - (p.tally.total() - before)
 		}
 	}
-	err := p.tally.refusal(p.view.Name)
+	err := p.tally.refusal()
 	if err == nil && rows == 0 {
 		err = p.empty()
 	}

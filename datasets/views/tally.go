@@ -36,12 +36,12 @@ func (t *tally) unfitRow(err error) {
 // refused reports whether rows don't fit and may not be left out.
 func (t *tally) refused() bool { return t.refuse && t.unfit > 0 }
 
-func (t *tally) refusal(view string) error {
+func (t *tally) refusal() error {
 	if !t.refused() {
 		return nil
 	}
-	return fmt.Errorf("%w: %d rows do not fit view %s: %s; leave them out with --leave-out unfit, or take another view or option",
-		ErrUnsupported, t.unfit, view, t.words())
+	return fmt.Errorf("%w: %s: %s; take another view or option, or leave them out with --leave-out unfit",
+		ErrUnsupported, plural(int(t.unfit), "row"), t.words())
 }
 
 // words names the first rows that did not fit, with their reasons.
@@ -71,6 +71,7 @@ func (t *tally) leftOut() map[string]int64 {
 	}
 	return out
 }
+
 
 // errNoRows ends a file of which every row was left out: it is not written.
 var errNoRows = errors.New("no rows")

@@ -206,7 +206,7 @@ func TestExportAsJSONLines(t *testing.T) {
 	lines := strings.Split(strings.TrimSuffix(files["data/train-00000-of-00002.jsonl"], "\n"), "\n")
 	const first = `{"messages":[{"role":"user","content":"","reasoning_content":null,"tool_calls":null,"tool_call_id":null,"name":null,"train":null},` +
 		`{"role":"assistant","content":null,"reasoning_content":"thinking","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{\"a\":null}"}}],"tool_call_id":null,"name":null,"train":null},` +
-		`{"role":"tool","content":"21","reasoning_content":null,"tool_calls":null,"tool_call_id":"c","name":"f","train":null}],"tools":"[{\"type\":\"function\"}]"}`
+		`{"role":"tool","content":"21","reasoning_content":null,"tool_calls":null,"tool_call_id":"c","name":"f","train":null}],"tools":"[{\"type\":\"function\"}]","effort":null}`
 	if len(lines) != 3 || lines[0] != first {
 		t.Errorf("%d lines, the first is\n%s\nwant\n%s", len(lines), lines[0], first)
 	}
@@ -250,7 +250,7 @@ func TestTheCardIsWhatTheHubReads(t *testing.T) {
 	if len(got.Configs) != 1 || len(got.Configs[0].DataFiles) != 2 || got.Configs[0].DataFiles[0].Path != "data/train-*" {
 		t.Errorf("configs %+v", got.Configs)
 	}
-	if len(got.Info.Features) != 2 || got.Info.Features[0].Name != "messages" || len(got.Info.Features[0].List) != 7 || got.Info.Features[1].Dtype != "string" {
+	if len(got.Info.Features) != 3 || got.Info.Features[0].Name != "messages" || len(got.Info.Features[0].List) != 7 || got.Info.Features[1].Dtype != "string" {
 		t.Errorf("features %+v", got.Info.Features)
 	}
 	if len(got.Info.Splits) != 2 || got.Info.Splits[0].Num != 5 {
