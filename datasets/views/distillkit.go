@@ -69,6 +69,7 @@ var Logprobs = Source{
 		return rows
 	},
 	none: "no selected answer of the train split has log probabilities; the recipe has to ask for them: logprobs: {top: 20}",
+	some: true,
 }
 
 // A Logits is a row of the view. Its lists are of one length: the tokens of the
