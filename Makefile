@@ -77,6 +77,14 @@ test-real-model: build ## build a dataset with a real small model, served by lla
 bench: ## benchmarks of the packages
 	CGO_ENABLED=0 go test $(FAST) -run '^$$' -bench . -benchmem ./...
 
+.PHONY: bench-parquet
+bench-parquet: ## our Parquet beside pyarrow's: write, read, read a few columns, size (makes a Python venv in a temporary folder)
+	.ci/bench-parquet
+
+.PHONY: bench-parquet-memory
+bench-parquet-memory: ## ten million rows as a version and its exports, in less than 500 MiB each (minutes, 12 GB of disk)
+	CGO_ENABLED=0 go test -tags noembed,parquetbench -run TenMillion -count=1 -timeout 2h -v ./test/parquetbench
+
 .PHONY: contract
 contract: ## write docs/contract and the other golden files anew from the code's declarations
 	.ci/contract
