@@ -3,15 +3,19 @@ package views
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/internal/objstore"
 )
 
@@ -42,16 +46,22 @@ func (b bucket) begin(ctx context.Context, a *about) (sink, error) {
 		return nil, err
 	case old != nil && !a.replaces(old):
 		return nil, fmt.Errorf("%w: %s holds an export of %s, view %s; name another prefix", ErrForeign, b, old.Dataset, old.View)
-	case old != nil && old.Identity == a.Identity && old.complete(sizes):
-		a.Files, a.Rows = old.Files, old.Rows
+	case old != nil && old.Identity == a.Identity && old.complete(sizes) && b.intact(ctx, old):
+		a.take(old)
 		return nil, b.bucket.Delete(ctx, b.key(partialName)) // left where the last step was cut off
 	}
 	work, err := os.MkdirTemp("", "stillhouse-export-")
 	if err != nil {
 		return nil, err
 	}
-	s := &bucketSink{bucket: b, work: work, stale: sizes}
-	if err := s.start(ctx, a); err != nil {
+	s := &bucketSink{bucket: b, work: work, stale: sizes, about: *a, begun: map[string]finished{}}
+	if old != nil && old.Identity == a.Identity {
+		s.about.Finished = old.Finished
+		for _, d := range old.Finished {
+			s.begun[d.Path] = d
+		}
+	}
+	if err := s.start(ctx); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(work))
 	}
 	return s, nil
@@ -100,14 +110,25 @@ func (b bucket) existing(ctx context.Context, sizes map[string]int64) (*about, e
 	return nil, fmt.Errorf("%w: %s holds %d objects and is no export; name a new prefix", ErrForeign, b, len(sizes))
 }
 
+// imageName is the name of an image beside JSON Lines.
+var imageName = regexp.MustCompile(`^[0-9a-f]{64}(\.[a-z]+)?$`)
+
 // wrote reports whether an export has a file of that name. One that has only
 // begun does not know its files yet.
 func (a *about) wrote(name string) bool {
-	if name == manifestName || name == partialName || name == cardName {
+	if name == manifestName || name == partialName || name == cardName || name == teacherMapName || name == compressionName {
 		return true
 	}
 	dir, base := path.Split(name)
-	begun := (dir == "data/" || slices.Contains(exported, strings.TrimSuffix(dir, "/"))) && strings.HasSuffix(base, "."+a.Form) && strings.Contains(base, "-of-")
+	begun := false
+	switch dir {
+	case "data/", datasets.TableTrain + "/", datasets.TableTest + "/":
+		begun = strings.HasSuffix(base, "."+a.Form) && strings.Contains(base, "-of-")
+	case "images/":
+		begun = imageName.MatchString(base)
+	case "": // what views write beside
+		begun = strings.HasSuffix(base, ".json")
+	}
 	return begun || slices.ContainsFunc(a.Files, func(f File) bool { return f.Path == name })
 }
 
@@ -129,19 +150,67 @@ type bucketSink struct {
 	bucket bucket
 	work   string
 	stale  map[string]int64 // what is there of an earlier export
+	about  about            // as manifest.json.partial has it
+	begun  map[string]finished
+
+	committed bool
 }
 
 // start marks the prefix as ours and takes the manifest of an earlier export
 // away, so that no reader trusts it while its files change.
-func (s *bucketSink) start(ctx context.Context, a *about) error {
-	data, err := a.encode()
-	if err != nil {
-		return err
-	}
-	if _, err := objstore.PutBytes(ctx, s.bucket.bucket, s.bucket.key(partialName), data, objstore.PutOptions{}); err != nil {
+func (s *bucketSink) start(ctx context.Context) error {
+	if err := s.note(ctx); err != nil {
 		return err
 	}
 	return s.bucket.bucket.Delete(ctx, s.bucket.key(manifestName))
+}
+
+// note writes what is finished.
+func (s *bucketSink) note(ctx context.Context) error {
+	data, err := s.about.encode()
+	if err != nil {
+		return err
+	}
+	_, err = objstore.PutBytes(ctx, s.bucket.bucket, s.bucket.key(partialName), data, objstore.PutOptions{})
+	return err
+}
+
+func (s *bucketSink) done(ctx context.Context, name string) (*finished, error) {
+	d, ok := s.begun[name]
+	if !ok || s.stale[name] != d.Bytes {
+		return nil, nil
+	}
+	if sum, err := s.bucket.digest(ctx, name); err != nil || sum != d.SHA256 {
+		return nil, ctx.Err() // it is written anew
+	}
+	delete(s.stale, name)
+	return &d, nil
+}
+
+func (s *bucketSink) finish(ctx context.Context, d finished) error {
+	s.about.Finished = append(s.about.Finished, d)
+	return s.note(ctx)
+}
+
+// digest reads a file of the export back.
+func (b bucket) digest(ctx context.Context, name string) (string, error) {
+	body, _, err := b.bucket.Get(ctx, b.key(name))
+	if err != nil {
+		return "", err
+	}
+	h := sha256.New()
+	_, err = io.Copy(h, body)
+	return hex.EncodeToString(h.Sum(nil)), errors.Join(err, body.Close())
+}
+
+// intact reports whether every file of an export is there with its digest.
+func (b bucket) intact(ctx context.Context, a *about) bool {
+	for _, f := range a.Files {
+		if sum, err := b.digest(ctx, f.Path); err != nil || sum != f.SHA256 {
+			return false
+		}
+	}
+	return true
 }
 
 func (s *bucketSink) write(ctx context.Context, name string, fill func(io.Writer) (int64, error)) (file File, err error) {
@@ -155,9 +224,9 @@ func (s *bucketSink) write(ctx context.Context, name string, fill func(io.Writer
 	if _, err := objstore.PutFile(ctx, s.bucket.bucket, key, local, objstore.PutOptions{}); err != nil {
 		return File{}, err
 	}
-	attr, err := s.bucket.bucket.Head(ctx, key)
-	if err == nil && attr.Size != file.Bytes {
-		err = fmt.Errorf("%s was uploaded with %d bytes and has %d there", key, file.Bytes, attr.Size)
+	sum, err := s.bucket.digest(ctx, name)
+	if err == nil && sum != file.SHA256 {
+		err = fmt.Errorf("%w: %s reads back with other bytes than were uploaded; stillhouse store doctor looks at the store", errReadBack, key)
 	}
 	delete(s.stale, name)
 	return file, err
@@ -172,6 +241,7 @@ func (s *bucketSink) commit(ctx context.Context, a *about) error {
 	if err != nil {
 		return err
 	}
+	s.committed = true
 	gone := []string{s.bucket.key(partialName)}
 	for name := range s.stale {
 		if name != manifestName && name != partialName {
@@ -181,4 +251,10 @@ func (s *bucketSink) commit(ctx context.Context, a *about) error {
 	return s.bucket.bucket.Delete(ctx, gone...)
 }
 
-func (s *bucketSink) abort() { _ = os.RemoveAll(s.work) }
+func (s *bucketSink) abort(err error) int {
+	_ = os.RemoveAll(s.work)
+	if s.committed || final(err) {
+		return 0
+	}
+	return len(s.about.Finished)
+}

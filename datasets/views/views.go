@@ -63,6 +63,9 @@ type Summary struct {
 	// LeftOut counts the rows that the options left out, by reason; absent
 	// where all rows of the version are there.
 	LeftOut map[string]int64 `json:"left_out,omitempty"`
+	// Resumed counts the files that an interrupted run of the same export had
+	// finished, and that were kept.
+	Resumed int `json:"resumed,omitempty"`
 	// Unchanged: the destination held exactly this export already.
 	Unchanged bool `json:"unchanged"`
 }
@@ -81,7 +84,9 @@ type File struct {
 // and warns where the terms are not known; it refuses (ErrUnsupported) where
 // rows don't fit the view, and says how many and which. What it replaces is an
 // earlier export of the same dataset and view, never anything else
-// (ErrForeign).
+// (ErrForeign). An interrupted export goes on where it stopped when it is
+// called again, and writes no finished file anew. Every file is read back and
+// held to its digest.
 func Export(ctx context.Context, cat *catalog.Catalog, m *catalog.Manifest, view string, dest Dest, opt Options) (Summary, error) {
 	s, err := export(ctx, cat, m, view, dest, opt)
 	if err != nil {
@@ -111,13 +116,17 @@ func export(ctx context.Context, cat *catalog.Catalog, m *catalog.Manifest, view
 				return err
 			}
 		}
-		return writeCard(ctx, sink, about, card(m, p, about))
+		text, err := hubCard(ctx, cat, m, p, about)
+		if err != nil {
+			return err
+		}
+		return writeCard(ctx, sink, about, text)
 	})
 }
 
 // fill lets write fill an export at dest, and commits it: all of it appears or
 // nothing. It writes nothing where the same export is there.
-func fill(ctx context.Context, about *about, dest Dest, write func(sink, *about) error) (Summary, error) {
+func fill(ctx context.Context, about *about, dest Dest, write func(sink, *about) error) (_ Summary, err error) {
 	sink, err := dest.begin(ctx, about)
 	if err != nil {
 		return Summary{}, err
@@ -126,7 +135,11 @@ func fill(ctx context.Context, about *about, dest Dest, write func(sink, *about)
 		about.Unchanged = true
 		return about.summary(dest), nil
 	}
-	defer sink.abort()
+	defer func() {
+		if kept := sink.abort(err); kept > 0 {
+			err = fmt.Errorf("%w; %s finished, and the same command goes on from there", err, plural(kept, "file"))
+		}
+	}()
 	if err := write(sink, about); err != nil {
 		return Summary{}, err
 	}
@@ -167,7 +180,15 @@ func writeOne(ctx context.Context, cat *catalog.Catalog, m *catalog.Manifest, re
 	if p.tally.refused() {
 		return rows.drain()
 	}
-	before := p.tally.total()
+	if d, err := s.done(ctx, name); err != nil {
+		return err
+	} else if d != nil {
+		p.tally.again(d)
+		p.gallery.names(d.Images)
+		about.add(d.File, true)
+		return nil
+	}
+	before, named := p.tally.passed(), p.gallery.since()
 	write := rows.writer(about.Form)
 	file, err := s.write(ctx, name, func(w io.Writer) (int64, error) {
 		n, err := write(w)
@@ -182,13 +203,14 @@ func writeOne(ctx context.Context, cat *catalog.Catalog, m *catalog.Manifest, re
 	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
-	if n := file.Rows + p.tally.total() - before; n != ref.Rows {
+	file.Split = split
+	d := finished{File: file, Images: named()}
+	p.tally.since(before, &d)
+	if n := d.Rows + d.Elsewhere + d.Forbidden + d.Unfit; n != ref.Rows {
 		return fmt.Errorf("%w: %s got %d rows of %d", catalog.ErrDamaged, name, n, ref.Rows)
 	}
-	file.Split = split
-	about.Files = append(about.Files, file)
-	about.Rows[split] += file.Rows
-	return nil
+	about.add(file, false)
+	return s.finish(ctx, d)
 }
 
 func sortedKeys[V any](m map[string]V) []string {
