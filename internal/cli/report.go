@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/datasets/catalog"
 	"github.com/stillhouse-data/stillhouse/datasets/report"
 	"github.com/stillhouse-data/stillhouse/internal/objstore"
@@ -26,12 +27,17 @@ func reportCommand(a *app) *cobra.Command {
 	var out, judgements string
 	cmd := &cobra.Command{
 		Use:   "report REF...",
-		Short: "Show the comparison of the teachers that a version holds",
+		Short: "Show the comparison of the teachers of one version, or of several",
 		Long: `Report prints the comparison that was stored with a version: pass rates with
 their 95 % intervals, cost, latency and tokens, by teacher and by domain and
 effort, the teachers against each other on common tasks, and what each adds to
 the others. With -o it writes it to a file instead, as the file's ending says:
-.json, .md (Markdown) or .html (one page that needs nothing else).
+.json, .md (Markdown), .html (one page that needs nothing else) or .parquet (the
+table that lies under it: a row for every sample of every task of every teacher).
+
+Of several versions, of one dataset or of several, it makes one comparison: the
+figures of each side by side, each teacher against itself on the tasks that it was
+asked in both, and different teachers on common prompts.
 
 With --judgements it takes a judge's preferences from a file, of a version's
 teachers or, without a REF, of any: JSON lines or an array of generator_1,
@@ -42,7 +48,7 @@ publishes them; instruction, judge, output_1 and output_2 are optional.`,
 		},
 	}
 	cmd.Flags().StringVar(&judgements, "judgements", "", "file of preferences that were judged elsewhere")
-	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write, .json, .md or .html, instead of the table")
+	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write, .json, .md, .html or .parquet, instead of the table")
 	return cmd
 }
 
@@ -52,6 +58,7 @@ type refReport struct {
 	Report *report.Report `json:"report"`
 
 	manifest *catalog.Manifest
+	number   int64
 }
 
 // writeReportOf writes a comparison to a file. The page of a version is the one
@@ -86,15 +93,30 @@ func (a *app) report(ctx context.Context, refs []string, file, judgements string
 	if len(refs) > 1 && judgements != "" {
 		return usage("--judgements belongs to one report; give one REF")
 	}
-	if file != "" && len(refs) > 1 {
-		return usage("-o writes one report; give one REF")
+	if len(refs) > report.MaxVersions {
+		return usage("%d versions are more than one comparison holds; give at most %d", len(refs), report.MaxVersions)
 	}
-	if kind := filepath.Ext(file); file != "" && kind != ".json" && kind != ".html" && kind != ".md" {
-		return usage("-o %s: the file's ending says what is written; use .json, .md or .html", file)
+	kind := filepath.Ext(file)
+	if file != "" && !slices.Contains([]string{".json", ".html", ".md", ".parquet"}, kind) {
+		return usage("-o %s: the file's ending says what is written; use .json, .md, .html or .parquet", file)
 	}
-	all, err := a.reports(ctx, refs)
+	if kind == ".parquet" && judgements != "" {
+		return usage("a table of answers does not hold preferences; leave out --judgements, or write .json")
+	}
+	all, err := a.reports(ctx, refs, kind != ".parquet")
 	if err != nil {
 		return err
+	}
+	switch {
+	case kind == ".parquet":
+		rows, err := a.writeAsks(ctx, file, all)
+		if err != nil {
+			return err
+		}
+		a.say("wrote the %s asks of %s to %s", grouped(rows), refsOf(all), file)
+		return nil
+	case len(all) > 1:
+		return a.reportVersions(ctx, all, file)
 	}
 	if judgements != "" {
 		if len(all) == 0 {
@@ -114,21 +136,16 @@ func (a *app) report(ctx context.Context, refs []string, file, judgements string
 	case a.json:
 		return a.printJSON(map[string]any{"reports": all})
 	}
-	for i, one := range all {
-		if i > 0 {
-			fmt.Fprintln(a.out)
-		}
-		fmt.Fprintf(a.out, "%s\n\n", one.Ref)
-		if err := one.Report.Table(a.out, a.width()); err != nil {
-			return err
-		}
-		printNotes(a.out, one.Report, a.width())
+	fmt.Fprintf(a.out, "%s\n\n", all[0].Ref)
+	if err := all[0].Report.Table(a.out, a.width()); err != nil {
+		return err
 	}
+	printNotes(a.out, all[0].Report, a.width())
 	return nil
 }
 
-// reports reads the comparisons of some versions.
-func (a *app) reports(ctx context.Context, refs []string) ([]refReport, error) {
+// reports reads some versions, with their comparisons where those are needed.
+func (a *app) reports(ctx context.Context, refs []string, needed bool) ([]refReport, error) {
 	if len(refs) == 0 {
 		return nil, nil
 	}
@@ -142,11 +159,20 @@ func (a *app) reports(ctx context.Context, refs []string) ([]refReport, error) {
 		if err != nil {
 			return nil, err
 		}
-		r, err := readReport(ctx, c.Bucket(), m)
-		if err != nil {
-			return nil, fmt.Errorf("report of %s: %w", v.Ref(), err)
+		if slices.ContainsFunc(all, func(one refReport) bool { return one.Ref == v.Ref() }) {
+			return nil, usage("%s is named twice; a version is compared with another", v.Ref())
 		}
-		all = append(all, refReport{Ref: v.Ref(), Report: r, manifest: m})
+		one := refReport{Ref: v.Ref(), manifest: m, number: v.Number}
+		if needed {
+			one.Report, err = readReport(ctx, c.Bucket(), m)
+			if errors.Is(err, errNoReport) && len(m.TableFiles(datasets.TableCandidates)) > 0 {
+				one.Report, err = reportOfCandidates(ctx, c, m)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("report of %s: %w", v.Ref(), err)
+			}
+		}
+		all = append(all, one)
 	}
 	return all, nil
 }
@@ -173,6 +199,26 @@ func judged(r *report.Report, path string) error {
 		return &codedError{exitUsage, path + ": no judgements; every preference is null"}
 	}
 	return r.SetPreferences(list)
+}
+
+// reportOfCandidates compares the teachers of a version that was published
+// without a comparison, by its candidates.
+func reportOfCandidates(ctx context.Context, c *catalog.Catalog, m *catalog.Manifest) (*report.Report, error) {
+	var infos []report.TeacherInfo
+	for i := range m.Teachers {
+		t := &m.Teachers[i]
+		infos = append(infos, report.TeacherInfo{ID: t.ID, Model: t.Model, Priced: t.Counts.CostMicros > 0})
+	}
+	a := report.New(infos)
+	for row, err := range catalog.ReadTable[datasets.Candidate](ctx, c, m, datasets.TableCandidates) {
+		if err != nil {
+			return nil, err
+		}
+		a.Add(&row)
+	}
+	r := a.Report()
+	r.Notes = append(r.Notes, "The version was published without a comparison; this one was made of its table of candidates.")
+	return r, nil
 }
 
 // errNoReport: the version was published without a comparison.
@@ -202,8 +248,10 @@ func readReport(ctx context.Context, b objstore.Bucket, m *catalog.Manifest) (*r
 }
 
 // printNotes says how the figures of a comparison were made.
-func printNotes(w io.Writer, r *report.Report, width int) {
-	for _, note := range r.Notes {
+func printNotes(w io.Writer, r *report.Report, width int) { printNoteLines(w, r.Notes, width) }
+
+func printNoteLines(w io.Writer, notes []string, width int) {
+	for _, note := range notes {
 		fmt.Fprintln(w)
 		line := "Note:"
 		for _, word := range strings.Fields(printable(note)) {
@@ -235,14 +283,8 @@ func writeReport(path string, r *report.Report) error {
 
 // writeWhole writes a file in one step: it is there whole or not at all.
 func writeWhole(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(data)
-	if err := errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return os.Rename(f.Name(), path)
+	return inOneStep(path, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
 }
