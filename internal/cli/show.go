@@ -17,6 +17,7 @@ import (
 	"github.com/stillhouse-data/stillhouse/datasets/parquetio"
 	"github.com/stillhouse-data/stillhouse/datasets/report"
 	"github.com/stillhouse-data/stillhouse/internal/objstore"
+	"github.com/stillhouse-data/stillhouse/training"
 )
 
 func init() { register(showCommand) }
@@ -60,6 +61,9 @@ func (a *app) show(ctx context.Context, ref string, f showFlags) error {
 		}
 		a.warn("the comparison of %s can't be shown: %s", v.Ref(), printable(err.Error()))
 	}
+	if d.trainings, err = trainingsOf(ctx, c.Bucket(), v); err != nil {
+		return err
+	}
 	var schemas []parquetio.Table
 	if f.schema {
 		if schemas, err = schemasOf(ctx, c, m); err != nil {
@@ -72,7 +76,9 @@ func (a *app) show(ctx context.Context, ref string, f showFlags) error {
 			Tags     []string          `json:"tags"`
 			Manifest *catalog.Manifest `json:"manifest"`
 			Schema   []parquetio.Table `json:"schema,omitempty"`
-		}{v, append([]string{}, d.tags...), m, schemas})
+
+			Trainings []training.Launch `json:"trainings"`
+		}{v, append([]string{}, d.tags...), m, schemas, d.trainings})
 	}
 	d.lineage()
 	d.counts()
@@ -108,6 +114,8 @@ type description struct {
 	report   *report.Report // nil where there is none
 	tags     []string
 	out      io.Writer
+
+	trainings []training.Launch
 }
 
 // line prints a name and what it is; an empty value prints nothing.
@@ -144,6 +152,8 @@ func (d *description) lineage() {
 		}
 		d.line(name, "%s (%s%s, sha256:%.12s)", s.Path, sized(s.Bytes), rows, s.SHA256)
 	}
+	d.reports()
+	d.trained()
 }
 
 func by(tool string) string {
