@@ -248,9 +248,22 @@ func schemas(ctx context.Context, c *catalog.Catalog, sides [2]*side) ([]Change,
 				return nil, err
 			}
 		}
+		if columns[0] == nil || columns[1] == nil {
+			out = append(out, Change{Path: table, A: columnCount(columns[0]), B: columnCount(columns[1])})
+			continue
+		}
 		out = append(out, changesOf(table+".", columns[0], columns[1])...)
 	}
 	return out, nil
+}
+
+// columnCount stands for a table that one version alone has.
+func columnCount(columns map[string]string) *string {
+	if columns == nil {
+		return nil
+	}
+	text := fmt.Sprintf("%d columns", len(columns))
+	return &text
 }
 
 // columnsOf are a table's columns with their types; nil where the version has

@@ -1,7 +1,9 @@
 package diff
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -54,6 +56,20 @@ func (r *Report) recipes(ctx context.Context, c *catalog.Catalog, sides [2]*side
 		r.Notes = append(r.Notes, "the recipes differ in comments or layout alone")
 	}
 	return nil
+}
+
+// Recipes lists what differs between two recipes, by key path. Comments, layout
+// and the order of teachers are no difference. It fails where one is no YAML.
+func Recipes(a, b []byte) ([]Change, error) {
+	before, err := flatten(a)
+	if err != nil {
+		return nil, fmt.Errorf("read the first recipe: %w", err)
+	}
+	after, err := flatten(b)
+	if err != nil {
+		return nil, fmt.Errorf("read the second recipe: %w", err)
+	}
+	return append([]Change{}, changesOf("", before, after)...), nil
 }
 
 // flatten reads YAML into values by path. Teachers are named by their ids,
@@ -191,15 +207,37 @@ func teacherChanges(sides [2]*side) []Change {
 			set("model", t.Model)
 			set("api", t.API)
 			set("identity", t.Identity)
-			set("epoch", strconv.Itoa(t.Epoch))
-			set("refresh", strconv.Itoa(t.Refresh))
-			set("params", string(t.Params))
-			set("serves", string(t.Serves))
+			set("epoch", number(t.Epoch))
+			set("refresh", number(t.Refresh))
+			set("params", compact(t.Params))
+			set("serves", compact(t.Serves))
 			set("licence", t.Terms.Licence)
 			set("training", training)
 		}
 	}
 	return append([]Change{}, changesOf("", flat[0], flat[1])...)
+}
+
+// number is "" for 0, which is what nobody has set.
+func number(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+// compact writes JSON in one line, as people read it.
+func compact(text json.RawMessage) string {
+	var v any
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	if dec.Decode(&v) != nil || enc.Encode(v) != nil {
+		return string(text)
+	}
+	return strings.TrimSpace(b.String())
 }
 
 // methodChanges compares the verifiers, filters and policies, with the versions
@@ -218,7 +256,7 @@ func methodChanges(sides [2]*side) []Change {
 				value += " when " + m.When
 			}
 			if len(m.Options) > 0 {
-				value += " " + string(m.Options)
+				value += " " + compact(m.Options)
 			}
 			flat[i][at] = clipped(value, maxValue)
 		}
