@@ -34,7 +34,11 @@ type about struct {
 	// Terms are those of the teachers that gave rows, by id.
 	Terms map[string]Terms `json:"terms,omitempty"`
 
+	// Finished are the files of an export that has begun, in a bucket.
+	Finished []finished `json:"finished,omitempty"`
+
 	Unchanged bool `json:"-"`
+	Resumed   int  `json:"-"`
 }
 
 func describe(m *catalog.Manifest, view string, opt Options, warnings []string) *about {
@@ -65,6 +69,20 @@ func parseAbout(data []byte) *about {
 // replaces reports whether a may take the place of an earlier export.
 func (a *about) replaces(old *about) bool { return a.Dataset == old.Dataset && a.View == old.View }
 
+// add adds a data file, which an earlier run wrote or this one.
+func (a *about) add(f File, earlier bool) {
+	a.Files = append(a.Files, f)
+	a.Rows[f.Split] += f.Rows
+	if earlier {
+		a.Resumed++
+	}
+}
+
+// take makes a the export that is there, of the same identity.
+func (a *about) take(old *about) {
+	a.Files, a.Rows, a.LeftOut = old.Files, old.Rows, old.LeftOut
+}
+
 func (a *about) encode() ([]byte, error) {
 	data, err := json.MarshalIndent(a, "", " ")
 	return append(data, '\n'), err
@@ -73,7 +91,7 @@ func (a *about) encode() ([]byte, error) {
 func (a *about) summary(dest Dest) Summary {
 	s := Summary{
 		Dest: dest.String(), View: a.View, Form: a.Form, Files: a.Files, Rows: a.Rows,
-		Warnings: a.Warnings, LeftOut: a.LeftOut, Unchanged: a.Unchanged,
+		Warnings: a.Warnings, LeftOut: a.LeftOut, Resumed: a.Resumed, Unchanged: a.Unchanged,
 	}
 	for _, f := range a.Files {
 		s.Bytes += f.Bytes

@@ -61,9 +61,7 @@ func (b bucket) begin(ctx context.Context, a *about) (sink, error) {
 			s.begun[d.Path] = d
 		}
 	}
-	if err := s.start(ctx); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(work))
-	}
+	s.old = old != nil && len(old.Files) > 0
 	return s, nil
 }
 
@@ -123,7 +121,8 @@ func (a *about) wrote(name string) bool {
 	begun := false
 	switch dir {
 	case "data/", datasets.TableTrain + "/", datasets.TableTest + "/":
-		begun = strings.HasSuffix(base, "."+a.Form) && strings.Contains(base, "-of-")
+		form := strings.TrimPrefix(path.Ext(base), ".") // of this export, or of the one that it replaces
+		begun = slices.Contains(forms, form) && strings.Contains(base, "-of-")
 	case "images/":
 		begun = imageName.MatchString(base)
 	case "": // what views write beside
@@ -153,8 +152,11 @@ type bucketSink struct {
 	about  about            // as manifest.json.partial has it
 	begun  map[string]finished
 
+	old       bool // there is a whole export of another version
 	committed bool
 }
+
+func (s *bucketSink) replaces() bool { return s.old }
 
 // start marks the prefix as ours and takes the manifest of an earlier export
 // away, so that no reader trusts it while its files change.

@@ -2,10 +2,12 @@ package views
 
 import (
 	"context"
+	"errors"
 	"io"
 	"path"
 	"strings"
 
+	"github.com/stillhouse-data/stillhouse/datasets/catalog"
 	"github.com/stillhouse-data/stillhouse/internal/objstore"
 )
 
@@ -25,13 +27,36 @@ type Dest interface {
 
 // A sink takes the files of one export.
 type sink interface {
-	// write makes one file of what fill writes; fill returns the rows.
+	// replaces reports whether start takes an earlier export away, so that there
+	// is none until commit.
+	replaces() bool
+	// start makes the destination ready for files.
+	start(ctx context.Context) error
+	// done is the file of that name as an interrupted run of the same export
+	// left it, held to its digest; nil where it is to be written.
+	done(ctx context.Context, name string) (*finished, error)
+	// finish notes a file, so that done finds it if this run is interrupted.
+	finish(ctx context.Context, d finished) error
+	// write makes one file of what fill writes, and reads it back; fill returns
+	// the rows.
 	write(ctx context.Context, name string, fill func(io.Writer) (int64, error)) (File, error)
 	// commit makes the export visible as a whole, or complete.
 	commit(ctx context.Context, a *about) error
-	// abort throws away what commit has not made visible. After commit it
-	// does nothing.
-	abort()
+	// abort ends an export for an error. It keeps finished files, and returns
+	// their number, where the same export could end otherwise another time, and
+	// throws all away where it could not. After commit it does nothing.
+	abort(err error) int
+}
+
+// final reports whether an error is the answer to an export, so that nothing
+// of it is of use.
+func final(err error) bool {
+	for _, e := range []error{ErrForbidden, ErrForeign, ErrUnsupported, ErrUnknownView, ErrNoRows, catalog.ErrDamaged} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }
 
 // Folder is a folder on this machine, absent, empty or an earlier export. The

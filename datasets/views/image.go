@@ -124,6 +124,7 @@ type gallery struct {
 	// named are the images that JSON Lines name, by path: they are written
 	// beside.
 	named map[string]datasets.Image
+	order []string // of their paths, as they were named
 }
 
 // fill loads the images of a row, or notes their names where the form is JSON
@@ -133,7 +134,7 @@ func (g *gallery) fill(ctx context.Context, b objstore.Bucket, images []Image, f
 	defer g.mu.Unlock()
 	for i := range images {
 		if form == JSONL {
-			g.named[images[i].Path] = images[i].source
+			g.name(images[i].Path, images[i].source)
 			continue
 		}
 		var err error
@@ -162,6 +163,32 @@ func (g *gallery) load(ctx context.Context, b objstore.Bucket, im datasets.Image
 	g.kept[im.Digest] = data
 	g.size += len(data)
 	return data, nil
+}
+
+// since tells, when it is called, which images were named after this.
+func (g *gallery) since() func() map[string]datasets.Image {
+	before := len(g.order)
+	return func() map[string]datasets.Image {
+		out := map[string]datasets.Image{}
+		for _, name := range g.order[before:] {
+			out[name] = g.named[name]
+		}
+		return out
+	}
+}
+
+// names notes images that lines of an earlier run name.
+func (g *gallery) names(images map[string]datasets.Image) {
+	for _, name := range sortedKeys(images) {
+		g.name(name, images[name])
+	}
+}
+
+func (g *gallery) name(path string, im datasets.Image) {
+	if _, ok := g.named[path]; !ok {
+		g.named[path] = im
+		g.order = append(g.order, path)
+	}
 }
 
 // writeImages writes the images that JSON Lines name, as files of the export.

@@ -77,28 +77,34 @@ func (s *Stream) LeftOut() map[string]int64 { return s.plan.tally.leftOut() }
 // and (ErrNoRows) where there are none: for consumers that could not tell a
 // stream that ended early from a whole one.
 func (s *Stream) Check(ctx context.Context) error {
-	p := *s.plan
-	p.tally = tally{refuse: !p.opt.LeaveOutUnfit}
-	rows := int64(0)
-	for _, split := range s.Splits() {
-		for _, ref := range p.view.Reads.files(s.m, split) {
-			one := *s.m
-			one.Files = []catalog.FileRef{ref}
-			before := p.tally.total()
-			if err := p.shape.open(ctx, s.cat, &one, split, &p).drain(); err != nil {
-				return fmt.Errorf("check view %s of %s: %w", p.view.Name, s.m.Dataset, err)
-			}
-			rows += ref.Rows - (p.tally.total() - before)
-		}
-	}
-	err := p.tally.refusal()
-	if err == nil && rows == 0 {
-		err = p.empty()
-	}
-	if err != nil {
-		return fmt.Errorf("check view %s of %s: %w", p.view.Name, s.m.Dataset, err)
+	if err := s.plan.dry(ctx, s.cat, s.m, s.Splits()); err != nil {
+		return fmt.Errorf("check view %s of %s: %w", s.plan.view.Name, s.m.Dataset, err)
 	}
 	return nil
+}
+
+// dry reads the whole view and gives nothing out: the error is that of an
+// export.
+func (p *plan) dry(ctx context.Context, cat *catalog.Catalog, m *catalog.Manifest, splits []string) error {
+	own := *p
+	own.tally = tally{refuse: !p.opt.LeaveOutUnfit}
+	rows := int64(0)
+	for _, split := range splits {
+		for _, ref := range own.view.Reads.files(m, split) {
+			one := *m
+			one.Files = []catalog.FileRef{ref}
+			before := own.tally.total()
+			if err := own.shape.open(ctx, cat, &one, split, &own).drain(); err != nil {
+				return err
+			}
+			rows += ref.Rows - (own.tally.total() - before)
+		}
+	}
+	err := own.tally.refusal()
+	if err == nil && rows == 0 {
+		err = own.empty()
+	}
+	return err
 }
 
 // WriteJSONL writes every row as a line of JSON, split by split, and returns

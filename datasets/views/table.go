@@ -43,6 +43,9 @@ func exportTable(ctx context.Context, cat *catalog.Catalog, m *catalog.Manifest,
 	a := describe(m, tableView(table), opt, warnings)
 	a.Terms = termsOf(m, rows)
 	return fill(ctx, a, dest, func(sink sink, about *about) error {
+		if err := sink.start(ctx); err != nil {
+			return err
+		}
 		if err := copyTable(ctx, cat, m, table, sink, about); err != nil {
 			return err
 		}
@@ -61,6 +64,12 @@ func copyTable(ctx context.Context, cat *catalog.Catalog, m *catalog.Manifest, t
 	for _, ref := range files {
 		name := fmt.Sprintf("data/%s-%05d-of-%05d.parquet", ref.Split, seq[ref.Split], of[ref.Split])
 		seq[ref.Split]++
+		if d, err := s.done(ctx, name); err != nil {
+			return err
+		} else if d != nil {
+			about.add(d.File, true)
+			continue
+		}
 		file, err := s.write(ctx, name, func(w io.Writer) (int64, error) {
 			body, _, err := cat.Bucket().Get(ctx, ref.Key)
 			if err != nil {
@@ -77,8 +86,10 @@ func copyTable(ctx context.Context, cat *catalog.Catalog, m *catalog.Manifest, t
 			return fmt.Errorf("%w: %s is not what the version's manifest says; stillhouse verify looks at all of it", catalog.ErrDamaged, ref.Key)
 		}
 		file.Split = ref.Split
-		about.Files = append(about.Files, file)
-		about.Rows[ref.Split] += file.Rows
+		about.add(file, false)
+		if err := s.finish(ctx, finished{File: file}); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -72,6 +72,5 @@ func (t *tally) leftOut() map[string]int64 {
 	return out
 }
 
-
 // errNoRows ends a file of which every row was left out: it is not written.
 var errNoRows = errors.New("no rows")

@@ -105,6 +105,16 @@ func export(ctx context.Context, cat *catalog.Catalog, m *catalog.Manifest, view
 		return Summary{}, err
 	}
 	return fill(ctx, p.about(m), dest, func(sink sink, about *about) error {
+		if sink.replaces() {
+			// The earlier export is gone with the first file: it stays where
+			// this one would be refused.
+			if err := p.dry(ctx, cat, m, exported); err != nil {
+				return err
+			}
+		}
+		if err := sink.start(ctx); err != nil {
+			return err
+		}
 		if err := writeSplits(ctx, cat, m, sink, p, about); err != nil {
 			return err
 		}
