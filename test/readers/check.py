@@ -1,4 +1,4 @@
-"""Reads Parquet files and exported folders with every reader that is there.
+"""Reads Parquet files, patterns of them and exported folders with every reader that is there.
 
 Prints one JSON object: path -> reader -> {columns, rows, digest} or {error},
 and under "missing" the readers that can't be imported. The digest is SHA-256
@@ -6,6 +6,7 @@ over a canonical form of all rows, which readers_test.go makes too: type, size
 and bytes of each value, so that null, "", 0 and 0.0 never look alike.
 """
 
+import glob
 import hashlib
 import importlib
 import json
@@ -54,9 +55,31 @@ def summary(columns, rows):
     return {"columns": list(columns), "rows": n, "digest": h.hexdigest()}
 
 
+def together(path):
+    """Opens the files of a pattern as one table; their schemas must be one."""
+    import pyarrow
+    import pyarrow.dataset
+    import pyarrow.parquet as pq
+
+    files = sorted(glob.glob(path))
+    first = pq.read_schema(files[0])
+    for file in files:
+        schema = pq.read_schema(file)
+        if not schema.equals(first):
+            raise ValueError(f"{file} has another schema than {files[0]}: {schema}")
+        if schema.metadata != first.metadata:
+            raise ValueError(f"{file} has other metadata than {files[0]}")
+    if "null" in str(first.remove_metadata()).replace("not null", ""):
+        raise ValueError(f"a column without a type: {first}")
+    t = pyarrow.dataset.dataset(files).to_table()
+    return summary(t.column_names, t.to_pylist())
+
+
 def pyarrow(path):
     import pyarrow.parquet as pq
 
+    if "*" in path:
+        return together(path)
     f = pq.ParquetFile(path)
     t = f.read()
     if t.num_rows and "prompt_id" in t.column_names:
@@ -89,7 +112,7 @@ def duckdb(path):
 def polars(path):
     import polars
 
-    t = polars.read_parquet(path)
+    t = polars.scan_parquet(path).collect() if "*" in path else polars.read_parquet(path)
     return summary(t.columns, t.to_dicts())
 
 

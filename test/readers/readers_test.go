@@ -211,15 +211,26 @@ func ours(t *testing.T, path string) reading {
 		r.Columns = append(r.Columns, c.Name)
 	}
 	h := sha256.New()
+	r.Rows = feedFile(t, h, path)
+	r.Digest = hex.EncodeToString(h.Sum(nil))
+	return r
+}
+
+// feedFile feeds the rows of a file and counts them.
+func feedFile(t *testing.T, w io.Writer, path string) (n int64) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for row, err := range parquetio.Maps(context.Background(), bytes.NewReader(data), int64(len(data))) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		feed(h, row)
-		r.Rows++
+		feed(w, row)
+		n++
 	}
-	r.Digest = hex.EncodeToString(h.Sum(nil))
-	return r
+	return n
 }
 
 // feed writes the canonical form of check.py.
