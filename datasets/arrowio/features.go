@@ -2,6 +2,7 @@ package arrowio
 
 import (
 	"encoding/json"
+	"reflect"
 
 	"github.com/apache/arrow/go/v17/arrow"
 )
@@ -11,31 +12,40 @@ import (
 const featuresKey = "huggingface"
 
 func (l *layout) features() string {
-	features := map[string]any{}
-	for _, f := range l.fields {
-		features[f.name] = feature(f.typ)
-	}
-	text, err := json.Marshal(map[string]any{"info": map[string]any{"features": features}})
+	text, err := json.Marshal(map[string]any{"info": map[string]any{"features": declared(l.fields)}})
 	if err != nil {
 		panic(err) // maps of strings always have a JSON
 	}
 	return string(text)
 }
 
-// feature declares one column. A list is an array of one feature, which
-// releases before and after 4.0 both read.
-func feature(t arrow.DataType) any {
-	switch t := t.(type) {
-	case *arrow.ListType:
-		return []any{feature(t.Elem())}
-	case *arrow.StructType:
-		fields := map[string]any{}
-		for _, f := range t.Fields() {
-			fields[f.Name] = feature(f.Type)
-		}
-		return fields
+func declared(fields []field) map[string]any {
+	out := map[string]any{}
+	for _, f := range fields {
+		out[f.name] = f.declared()
 	}
-	return map[string]any{"_type": "Value", "dtype": dtype(t)}
+	return out
+}
+
+// declared is a column's feature. A list is an array of one feature, which the
+// library's releases before and after 4.0 both read.
+func (c *codec) declared() any {
+	if c.feature != nil {
+		return c.feature
+	}
+	return map[string]any{"_type": "Value", "dtype": dtype(c.typ)}
+}
+
+// ownFeature is the feature of its own that a Go type has, such as Json or
+// Image, as parquetio asks for it; nil for none.
+func ownFeature(t reflect.Type) any {
+	if t == nil || t.Kind() == reflect.Pointer {
+		return nil
+	}
+	if f, ok := reflect.Zero(t).Interface().(interface{ HuggingFaceFeature() string }); ok {
+		return map[string]any{"_type": f.HuggingFaceFeature()}
+	}
+	return nil
 }
 
 // dtype is the library's name of a type.

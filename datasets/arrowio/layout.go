@@ -25,9 +25,8 @@ type layout struct {
 
 // A field is one column, or one field of a struct.
 type field struct {
-	name     string
-	offset   uintptr
-	nullable bool
+	name   string
+	offset uintptr
 	codec
 }
 
@@ -36,6 +35,8 @@ type codec struct {
 	typ    arrow.DataType
 	append func(array.Builder, unsafe.Pointer)
 	size   func(unsafe.Pointer) int64 // bytes that its column grows by, about
+	// feature declares it to Hugging Face datasets; nil: by its Arrow type.
+	feature any
 }
 
 // maxDepth bounds nesting, and ends with a type that holds itself.
@@ -74,7 +75,10 @@ func compile(row reflect.Type) (*layout, error) {
 func arrowFields(fields []field) []arrow.Field {
 	out := make([]arrow.Field, len(fields))
 	for i, f := range fields {
-		out[i] = arrow.Field{Name: f.name, Type: f.typ, Nullable: f.nullable}
+		// Nullable throughout, as every library makes them: a table of them can
+		// be joined with another's, and datasets takes the declared features
+		// only where the columns are exactly what it would make of them.
+		out[i] = arrow.Field{Name: f.name, Type: f.typ, Nullable: true}
 	}
 	return out
 }
@@ -141,9 +145,9 @@ func fieldOf(f reflect.StructField, name string, optional bool, depth int) (fiel
 			// value, which a pointer keeps apart.
 			return field{}, fmt.Errorf("field %s: optional needs a pointer or a list, not %v", name, f.Type)
 		}
-		c, nullable = nullWhereNil(c), true
+		c = nullWhereNil(c)
 	}
-	return field{name: name, offset: f.Offset, nullable: nullable, codec: c}, nil
+	return field{name: name, offset: f.Offset, codec: c}, nil
 }
 
 var (
@@ -151,8 +155,13 @@ var (
 	jsonType = reflect.TypeFor[json.RawMessage]()
 )
 
-// codecOf compiles a value's type. A pointer is nullable.
+// codecOf compiles a value's type, of which a pointer may be null.
 func codecOf(t reflect.Type, depth int) (c codec, nullable bool, err error) {
+	defer func() {
+		if own := ownFeature(t); own != nil && err == nil {
+			c.feature = own
+		}
+	}()
 	if depth > maxDepth {
 		return codec{}, false, fmt.Errorf("%v is nested deeper than %d", t, maxDepth)
 	}
@@ -185,7 +194,7 @@ func codecOf(t reflect.Type, depth int) (c codec, nullable bool, err error) {
 
 func throughPointer(inner codec) codec {
 	return codec{
-		typ: inner.typ,
+		typ: inner.typ, feature: inner.feature,
 		append: func(b array.Builder, p unsafe.Pointer) {
 			if to := *(*unsafe.Pointer)(p); to != nil {
 				inner.append(b, to)
@@ -216,14 +225,14 @@ func nullWhereNil(inner codec) codec {
 }
 
 func listOf(t reflect.Type, depth int) (codec, error) {
-	element, nullable, err := codecOf(t.Elem(), depth+1)
+	element, _, err := codecOf(t.Elem(), depth+1)
 	if err != nil {
 		return codec{}, fmt.Errorf("list of %v: %w", t.Elem(), err)
 	}
-	typ := arrow.ListOfField(arrow.Field{Name: "item", Type: element.typ, Nullable: nullable})
 	step := t.Elem().Size()
 	return codec{
-		typ: typ,
+		typ:     arrow.ListOf(element.typ),
+		feature: []any{element.declared()},
 		append: func(b array.Builder, p unsafe.Pointer) {
 			list := b.(*array.ListBuilder)
 			list.Append(true)
@@ -250,7 +259,8 @@ func structOf(t reflect.Type, depth int) (codec, error) {
 		return codec{}, err
 	}
 	return codec{
-		typ: arrow.StructOf(arrowFields(fields)...),
+		typ:     arrow.StructOf(arrowFields(fields)...),
+		feature: declared(fields),
 		append: func(b array.Builder, p unsafe.Pointer) {
 			s := b.(*array.StructBuilder)
 			s.Append(true)
