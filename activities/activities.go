@@ -44,6 +44,9 @@ type Activities struct {
 	// MayAsk tells whether the endpoint at an address may be asked with a key,
 	// which is named as recipes name it, "" for none; nil: any.
 	MayAsk func(baseURL, key string) error
+	// MayRun tells whether a command of a recipe that is told how a build ended
+	// runs here; nil: none does.
+	MayRun func(argv []string) error
 	// Remote opens sources that lie in other stores, by s3:// URL.
 	Remote func(ctx context.Context, url string) ([]sources.File, error)
 	// Serve is told of every teacher queue that a plan made, so that a worker
@@ -98,6 +101,8 @@ func (a *Activities) RegisterPipeline(r Registry) {
 		wire.ActivityRefine:       a.RefineShard,
 		wire.ActivitySeal:         a.Seal,
 		wire.ActivityAbandon:      a.AbandonBuild,
+		wire.ActivityNotify:       a.Notify,
+		wire.ActivityRepin:        a.RepinSources,
 		wire.ActivityBudget:       a.OpenBudget,
 		wire.ActivityPrepare:      a.PrepareHandOff,
 		wire.ActivityLaunch:       a.LaunchTraining,

@@ -349,25 +349,49 @@ func (im *Images) encode() ([]byte, error) {
 // decodeImages reads an index.
 func decodeImages(text []byte) (*Images, error) {
 	im := &Images{entries: map[imageKey]*imageEntry{}, closed: true}
+	err := im.add(text)
+	for _, e := range im.entries {
+		e.File, e.Ref = "", "" // the key says it
+	}
+	return im, err
+}
+
+// add takes the entries of an index in, over those that are there.
+func (im *Images) add(text []byte) error {
+	im.mu.Lock()
+	defer im.mu.Unlock()
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	lines.Buffer(nil, sources.MaxLine)
 	for lines.Scan() {
 		var e imageEntry
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			return nil, err
+			return err
 		}
 		sum := sha256.Sum256([]byte(e.File + "\x00" + e.Ref))
-		e.File, e.Ref = "", "" // the key says it
 		im.entries[imageKey(sum[:16])] = &e
 	}
-	return im, lines.Err()
+	return lines.Err()
 }
 
 // pinImages finds the images that a recipe's prompts name, uploads them, and
 // then the index of what each reference means; nil where there are none.
 func pinImages(ctx context.Context, b objstore.Bucket, r *recipe.Recipe, prompts [][]sources.File, out *Submission) (*SourceFile, error) {
+	found, err := FindImages(ctx, r, prompts, keepImage(b, out))
+	if err != nil || found == nil {
+		return nil, err
+	}
+	defer found.Close()
+	text, err := found.encode()
+	if err != nil {
+		return nil, err
+	}
+	return pinImageIndex(ctx, b, text)
+}
+
+// keepImage uploads an image that is not there yet.
+func keepImage(b objstore.Bucket, out *Submission) func(context.Context, *images.Image) error {
 	var mu sync.Mutex
-	found, err := FindImages(ctx, r, prompts, func(ctx context.Context, i *images.Image) error {
+	return func(ctx context.Context, i *images.Image) error {
 		key := imageStoreKey(i.Digest, i.MediaType)
 		if at, err := b.Head(ctx, key); err == nil && at.Size == int64(len(i.Data)) {
 			return nil
@@ -379,15 +403,11 @@ func pinImages(ctx context.Context, b objstore.Bucket, r *recipe.Recipe, prompts
 		defer mu.Unlock()
 		out.Uploaded += int64(len(i.Data))
 		return nil
-	})
-	if err != nil || found == nil {
-		return nil, err
 	}
-	defer found.Close()
-	text, err := found.encode()
-	if err != nil {
-		return nil, err
-	}
+}
+
+// pinImageIndex uploads an index by its digest.
+func pinImageIndex(ctx context.Context, b objstore.Bucket, text []byte) (*SourceFile, error) {
 	if len(text) > maxImageIndex {
 		return nil, fmt.Errorf("the prompts name more images than fit an index of %d MiB; split the recipe", maxImageIndex>>20)
 	}

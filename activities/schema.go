@@ -19,6 +19,12 @@ func ReparseSchema() ([]byte, error) {
 		"The object that `stillhouse reparse --json` prints.")
 }
 
+// NoticeSchema is that of what webhooks and commands are told, [Notice].
+func NoticeSchema() ([]byte, error) {
+	return schemaOf(&Notice{}, "notice", "Notice of a build's end",
+		"What the recipe's notify entries are sent. It holds names, numbers and keys, never a prompt or an answer.")
+}
+
 func schemaOf(v any, name, title, description string) ([]byte, error) {
 	r := jsonschema.Reflector{AllowAdditionalProperties: true}
 	s := r.Reflect(v)

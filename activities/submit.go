@@ -198,5 +198,8 @@ func digestOf(r io.Reader) (digest string, size int64, err error) {
 	return hex.EncodeToString(h.Sum(nil)), size, nil
 }
 
+// RecipeKey is where a pinned recipe is kept.
+func RecipeKey(digest string) string { return recipeKey(digest) }
+
 func recipeKey(digest string) string  { return "recipes/" + digest + ".yaml" }
 func sourcesKey(digest string) string { return "sources/" + digest + "/sources.json" }

@@ -92,7 +92,7 @@ const maxHeaderBytes = 256 << 10
 func newTransport(l Limits) *http.Transport {
 	return &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           (&net.Dialer{Timeout: l.Connect, KeepAlive: 30 * time.Second, ControlContext: refuseMetadata}).DialContext,
+		DialContext:           (&net.Dialer{Timeout: l.Connect, KeepAlive: 30 * time.Second, ControlContext: RefuseMetadata}).DialContext,
 		TLSHandshakeTimeout:   l.Connect,
 		ForceAttemptHTTP2:     true,
 		MaxIdleConns:          l.mostInFlight(),

@@ -29,9 +29,11 @@ var metadata = []netip.Prefix{
 // errMetadata ends a connection to one of them before it begins.
 var errMetadata = errors.New("it is an address of the cloud's own service for this machine, where no teacher is")
 
-// refuseMetadata looks at the address that a connection is really made to, after
+// RefuseMetadata is a [net.Dialer.ControlContext] that ends connections to the
+// addresses at which clouds give a machine its own credentials, before they
+// begin. It looks at the address that a connection is really made to, after
 // names were looked up.
-func refuseMetadata(_ context.Context, _, address string, _ syscall.RawConn) error {
+func RefuseMetadata(_ context.Context, _, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", address, err)

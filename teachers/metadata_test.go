@@ -45,7 +45,7 @@ func TestNoTeacherIsWhereACloudKeepsCredentials(t *testing.T) {
 		"127.0.0.1:80": nil, "[::1]:80": nil, "10.0.0.8:8000": nil, "100.100.100.100:80": nil, "[fd00::1]:80": nil, "[fe80::1%eth0]:80": nil, "8.8.8.8:443": nil,
 		"[fe80::a9fe:a9fe%eth0]:80": errMetadata, "[fd20:ce::254]:80": errMetadata, "192.0.0.192:80": errMetadata,
 	} {
-		if err := refuseMetadata(context.Background(), "tcp", address, nil); !errors.Is(err, want) {
+		if err := RefuseMetadata(context.Background(), "tcp", address, nil); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", address, err, want)
 		}
 	}

@@ -41,7 +41,9 @@ func Build(ctx workflow.Context, in wire.BuildInput) (*wire.BuildOutput, error) 
 	if err := b.setup(ctx); err != nil {
 		return nil, err
 	}
-	return b.run(ctx)
+	out, err := b.run(ctx)
+	b.notify(ctx, out, err)
+	return out, err
 }
 
 // build is the state of one run of the Build workflow.

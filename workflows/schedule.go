@@ -12,12 +12,21 @@ import (
 
 // ScheduledBuild is what a schedule starts: it runs the pinned recipe as a
 // Build of its own, under the id that the same command by hand would use, so
-// that the two never run side by side.
+// that the two never run side by side. Where it reads other stores, what lies there
+// is listed anew first, so that prompts may grow.
 func ScheduledBuild(ctx workflow.Context, in wire.ScheduledInput) (*wire.BuildOutput, error) {
 	info := workflow.GetInfo(ctx)
+	if in.Relist {
+		err := workflow.ExecuteActivity(pipelineOptions(ctx), wire.ActivityRepin, wire.RepinInput{
+			Dataset: in.Dataset, RecipeDigest: in.RecipeDigest, SourcesDigest: in.SourcesDigest,
+		}).Get(ctx, &in.SourcesDigest)
+		if err != nil {
+			return nil, err
+		}
+	}
 	ref := wire.BuildRef{
 		Dataset: in.Dataset, RecipeDigest: in.RecipeDigest, SourcesDigest: in.SourcesDigest,
-		BuildID: wire.BuildID(workflow.Now(ctx), info.WorkflowExecution.RunID), Scheduled: true,
+		BuildID: wire.BuildID(workflow.Now(ctx), info.WorkflowExecution.RunID), Scheduled: true, Notify: in.Notify,
 	}
 	var out wire.BuildOutput
 	err := workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{

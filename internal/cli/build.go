@@ -146,7 +146,7 @@ func (s *session) submit(ctx context.Context, r *recipe.Recipe, budgetMicros int
 	}
 	ref := wire.BuildRef{
 		Dataset: r.Name, RecipeDigest: sub.RecipeDigest, SourcesDigest: sub.SourcesDigest,
-		BuildID: newBuildID(), BudgetMicros: budgetMicros, Refresh: refresh,
+		BuildID: newBuildID(), BudgetMicros: budgetMicros, Refresh: refresh, Notify: len(r.Notify),
 	}
 	out := &run{BuildRef: ref, id: wire.BuildWorkflowID(ref.Dataset, ref.RecipeDigest, ref.SourcesDigest), buildID: ref.BuildID}
 	out.handle, err = s.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{

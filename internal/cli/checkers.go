@@ -28,8 +28,6 @@ func (a *app) addCommandsFlag(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&a.commands.all, "allow-commands", false, "run the commands that recipes name as verifiers, as this user")
 }
 
-func commandKey(c *verify.Command) string { return strings.Join(c.Argv, "\x00") }
-
 // showCommands shows the commands that a recipe runs on this machine, which are
 // then allowed. Elsewhere they are the workers' business.
 func (a *app) showCommands(r *recipe.Recipe) error {
@@ -42,14 +40,32 @@ func (a *app) showCommands(r *recipe.Recipe) error {
 	}
 	a.commands.mu.Lock()
 	defer a.commands.mu.Unlock()
+	if a.commands.shown == nil {
+		a.commands.shown = map[string]bool{}
+	}
+	show := func(what string, argv []string) {
+		key := strings.Join(argv, "\x00")
+		if !a.commands.shown[key] {
+			a.say("%s by a program that runs on this machine, as this user: %s", what, quotedWords(argv))
+		}
+		a.commands.shown[key] = true
+	}
 	for _, c := range list {
-		if a.commands.shown == nil {
-			a.commands.shown = map[string]bool{}
-		}
-		if !a.commands.shown[commandKey(c)] {
-			a.say("this recipe judges answers by a program that runs on this machine, as this user: %s", quotedWords(c.Argv))
-		}
-		a.commands.shown[commandKey(c)] = true
+		show("this recipe judges answers", c.Argv)
+	}
+	for _, argv := range activities.CommandsToNotify(r) {
+		show("this recipe tells how a build ended", argv)
+	}
+	return nil
+}
+
+// mayRun says why a command of a recipe does not run here, and what to do.
+func (a *app) mayRun(argv []string) error {
+	a.commands.mu.Lock()
+	ok := a.commands.all || a.commands.shown[strings.Join(argv, "\x00")]
+	a.commands.mu.Unlock()
+	if !ok && a.policy.Command(argv[0]) != nil {
+		return fmt.Errorf("this process does not run it: name it in run.commands of the file of its --policy, or build without --temporal and without stillhouse serve, which shows the command and runs it")
 	}
 	return nil
 }
@@ -74,12 +90,8 @@ type checkerPool struct {
 
 // Allowed implements [activities.Checkers].
 func (p *checkerPool) Allowed(c *verify.Command) error {
-	allowed := &p.app.commands
-	allowed.mu.Lock()
-	ok := allowed.all || allowed.shown[commandKey(c)] || p.app.policy.Command(c.Argv[0]) == nil
-	allowed.mu.Unlock()
-	if !ok {
-		return fmt.Errorf("this process does not run it: name it in run.commands of the file of its --policy, or build without --temporal and without stillhouse serve, which shows the command and runs it")
+	if err := p.app.mayRun(c.Argv); err != nil {
+		return err
 	}
 	return checkers.Find(c)
 }

@@ -14,17 +14,11 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/stillhouse-data/stillhouse/activities"
-	"github.com/stillhouse-data/stillhouse/internal/wire"
 )
 
 func init() { register(scheduleCommand) }
 
-const (
-	// catchUp is how late a run may start after an outage. The server's own
-	// default, a year, would spend money on every run that was missed.
-	catchUp        = time.Hour
-	schedulePrefix = "schedule/"
-)
+const schedulePrefix = "schedule/"
 
 var scheduleName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
@@ -32,22 +26,20 @@ func scheduleCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "schedule",
 		Short: "Build a recipe on a schedule",
-		Long:  "Scheduled builds run on Temporal Schedules, while stillhouse serve runs or on a\nTemporal server of your own. The recipe and its local files are pinned when the\nschedule is created. A run that changes nothing publishes nothing.",
+		Long:  "Scheduled builds run on Temporal Schedules, while stillhouse serve runs or on a\nTemporal server of your own. The recipe and its local files are pinned when the\nschedule is created or updated; what lies in other stores (s3://) is listed anew\nbefore each run, so that prompts may grow and only new ones are asked. A run that changes nothing publishes nothing.",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	var cron, every, zone string
+	var f scheduleFlags
 	create := &cobra.Command{
 		Use:   "create NAME RECIPE",
 		Short: "Create a schedule",
 		Args:  cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.createSchedule(cmd.Context(), args[0], args[1], cron, every, zone)
+			return a.createSchedule(cmd.Context(), args[0], args[1], f)
 		},
 	}
-	create.Flags().StringVar(&cron, "cron", "", "cron expression, such as '0 3 * * *'")
-	create.Flags().StringVar(&every, "every", "", "interval, such as 6h")
-	create.Flags().StringVar(&zone, "time-zone", "UTC", "time zone of --cron")
+	f.add(create)
 	var note string
 	pause := &cobra.Command{
 		Use: "pause NAME", Short: "Pause a schedule", Args: cobra.ExactArgs(1),
@@ -58,7 +50,7 @@ func scheduleCommand(a *app) *cobra.Command {
 		},
 	}
 	pause.Flags().StringVar(&note, "reason", "", "why")
-	cmd.AddCommand(create, pause,
+	cmd.AddCommand(create, pause, scheduleUpdateCommand(a), scheduleShowCommand(a), scheduleBackfillCommand(a),
 		&cobra.Command{
 			Use: "list", Short: "List schedules", Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return a.listSchedules(cmd.Context()) },
@@ -90,22 +82,20 @@ func scheduleCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-func (a *app) createSchedule(ctx context.Context, name, path, cron, every, zone string) error {
+func (a *app) createSchedule(ctx context.Context, name, path string, f scheduleFlags) error {
 	if !scheduleName.MatchString(name) {
 		return usage("schedule name %q: letters, digits, '.', '_' and '-', at most 63", name)
 	}
-	spec := client.ScheduleSpec{TimeZoneName: zone}
-	switch {
-	case (cron == "") == (every == ""):
+	spec, err := f.times()
+	if err != nil {
+		return err
+	}
+	if spec == nil {
 		return usage("give either --cron or --every")
-	case cron != "":
-		spec.CronExpressions = []string{cron}
-	default:
-		d, err := time.ParseDuration(every)
-		if err != nil || d < time.Minute {
-			return usage("--every %s: want an interval of at least a minute, such as 6h", every)
-		}
-		spec.Intervals = []client.ScheduleIntervalSpec{{Every: d}}
+	}
+	overlap, err := f.overlapPolicy()
+	if err != nil {
+		return err
 	}
 	r, err := a.loadRecipe(path)
 	if err != nil {
@@ -129,13 +119,9 @@ func (a *app) createSchedule(ctx context.Context, name, path, cron, every, zone 
 		return err
 	}
 	_, err = s.temporal.ScheduleClient().Create(ctx, client.ScheduleOptions{
-		ID: schedulePrefix + name, Spec: spec,
-		Overlap: enumspb.SCHEDULE_OVERLAP_POLICY_SKIP, CatchupWindow: catchUp,
-		Action: &client.ScheduleWorkflowAction{
-			ID: "scheduled/" + r.Name + "/" + name, Workflow: wire.WorkflowScheduled, TaskQueue: wire.QueuePipeline,
-			Args: []any{wire.ScheduledInput{Dataset: r.Name, RecipeDigest: sub.RecipeDigest, SourcesDigest: sub.SourcesDigest}},
-		},
-		Memo: map[string]any{"recipe": r.File, "dataset": r.Name},
+		ID: schedulePrefix + name, Spec: *spec, Overlap: overlap, CatchupWindow: f.catchUp,
+		Action: scheduled(name, r, sub),
+		Memo:   map[string]any{"recipe": r.File, "dataset": r.Name},
 	})
 	if errors.Is(err, temporal.ErrScheduleAlreadyRunning) {
 		return usage("a schedule %s is there already; delete it first, or choose another name", name)

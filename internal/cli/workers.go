@@ -97,7 +97,7 @@ func startWorkers(ctx context.Context, s *session, role string, only []string) (
 	w.activities = &activities.Activities{
 		Wallets: w.wallets, Sandbox: w.sandbox, Checkers: w.checkers,
 		Bucket: s.bucket, Answers: store, Catalog: catalog.Open(s.bucket), TempDir: temp, Log: w.log,
-		Lookup: s.app.lookup, Keys: s.app.keyring(s.remote), MayAsk: s.app.policy.Endpoint, Remote: s.app.listRemote, Serve: w.serve, Stopping: w.stopping, Drain: drainLimit,
+		Lookup: s.app.lookup, Keys: s.app.keyring(s.remote), MayAsk: s.app.policy.Endpoint, MayRun: s.app.mayRun, Remote: s.app.listRemote, Serve: w.serve, Stopping: w.stopping, Drain: drainLimit,
 		Trainers: s.trainers(), Leases: activities.TemporalAuthority{Client: s.temporal},
 	}
 	if role == roleSandbox {

@@ -51,6 +51,7 @@ func (c *checker) run() {
 	c.gates()
 	c.budget()
 	c.splits()
+	c.notify()
 	if c.r.Handoff != nil && c.r.Student == nil {
 		c.fault("handoff", "there is no student to train", "add student: {model: …}")
 	}

@@ -61,6 +61,8 @@ type Recipe struct {
 	Student *Student `yaml:"student"`
 	// How the dataset is handed to a trainer.
 	Handoff *Handoff `yaml:"handoff"`
+	// Who is told how a build ended.
+	Notify []Notify `yaml:"notify"`
 
 	Raw  []byte `yaml:"-"` // the file as it was read
 	File string `yaml:"-"` // its name, for messages

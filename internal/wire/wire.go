@@ -45,6 +45,8 @@ const (
 	ActivityRefine   = "RefineShard"
 	ActivitySeal     = "Seal"
 	ActivityAbandon  = "AbandonBuild"
+	ActivityNotify   = "Notify"
+	ActivityRepin    = "RepinSources"
 	ActivityPrepare  = "PrepareHandOff"
 	ActivityLaunch   = "LaunchTraining"
 	ActivityFollow   = "FollowTraining"
@@ -140,6 +142,8 @@ type BuildRef struct {
 	Scheduled bool `json:"scheduled,omitempty"`
 	// Refresh are the teachers that the build asks anew, with slashes between.
 	Refresh string `json:"refresh,omitempty"`
+	// Notify is how many of the recipe's notify entries are told how it ended.
+	Notify int `json:"notify,omitempty"`
 }
 
 // BuildInput starts a Build. Carry is set when a build continues as new.
@@ -437,6 +441,18 @@ type BuildOutput struct {
 	OverBudget []string `json:"over_budget,omitempty"`
 }
 
+// NotifyInput tells one of a recipe's notify entries how a build ended.
+type NotifyInput struct {
+	BuildRef
+	Index     int      `json:"index"` // of the entry
+	Event     string   `json:"event"`
+	Version   int64    `json:"version,omitempty"`
+	Unchanged bool     `json:"unchanged,omitempty"`
+	Gates     int      `json:"gates,omitempty"`   // that failed
+	Stopped   []string `json:"stopped,omitempty"` // teachers, at most 50
+	Failure   string   `json:"failure,omitempty"` // type of the error
+}
+
 // Progress answers QueryProgress.
 type Progress struct {
 	BuildRef
@@ -473,6 +489,16 @@ type TeacherStatus struct {
 // ScheduledInput starts a ScheduledBuild: the recipe and its local files are
 // pinned by digest.
 type ScheduledInput struct {
+	Dataset       string `json:"dataset"`
+	RecipeDigest  string `json:"recipe_digest"`
+	SourcesDigest string `json:"sources_digest"`
+	// Relist tells that files in other stores are listed anew before each run.
+	Relist bool `json:"relist,omitempty"`
+	Notify int  `json:"notify,omitempty"` // see BuildRef
+}
+
+// RepinInput lists a recipe's files in other stores anew.
+type RepinInput struct {
 	Dataset       string `json:"dataset"`
 	RecipeDigest  string `json:"recipe_digest"`
 	SourcesDigest string `json:"sources_digest"`

@@ -76,6 +76,26 @@ func TestServices(t *testing.T) {
 		if list := h.schedules(); len(list) != 1 || list[0].Paused || list[0].NextRun.IsZero() {
 			t.Errorf("schedules: %+v; want hourly, active", list)
 		}
+		h.run(0, "schedule", "update", "hourly", "--every", "2h", "--overlap", "buffer-one")
+		h.run(0, "schedule", "update", "hourly", recipe, "--dry-run")
+		var shown struct {
+			Times, Overlap string
+			Recent         []struct {
+				State   string
+				Version int64
+				CostUSD *float64 `json:"cost_usd"`
+			}
+			Next []time.Time
+		}
+		if err := json.Unmarshal([]byte(h.run(0, "schedule", "show", "hourly", "--json").stdout()), &shown); err != nil {
+			t.Fatal(err)
+		}
+		if shown.Times != "every 2h0m0s" || shown.Overlap != "buffer-one" || len(shown.Next) == 0 ||
+			len(shown.Recent) != 1 || shown.Recent[0].State != "published" || shown.Recent[0].Version != 1 || shown.Recent[0].CostUSD == nil {
+			t.Errorf("schedule show: %+v", shown)
+		}
+		h.run(2, "schedule", "update", "hourly")
+		h.run(2, "schedule", "backfill", "hourly", "--from", "2099-01-01", "--to", "2099-01-02")
 		h.run(0, "schedule", "delete", "hourly")
 		eventually(t, 20*time.Second, "the deleted schedule is off the list", func() bool { return len(h.schedules()) == 0 })
 		h.run(2, "schedule", "trigger", "hourly")
