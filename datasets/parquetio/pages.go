@@ -17,6 +17,9 @@ import (
 const (
 	maxPageBytes  = 256 << 20
 	maxPageValues = 64 << 20
+	// maxOpenBytes bounds the largest pages of all columns together: a reader
+	// of rows is in a page of each at once.
+	maxOpenBytes = 1 << 30
 )
 
 // checkPages walks the page headers of a row group before its rows are read.
@@ -29,24 +32,31 @@ const (
 func checkPages(file *parquet.File, group int, read map[int]bool) (err error) {
 	defer guard(&err)
 	rows := file.Metadata().RowGroups[group].NumRows
+	var open int64
 	for i := range file.Metadata().RowGroups[group].Columns {
 		if read != nil && !read[i] {
 			continue
 		}
-		if err := checkColumn(file, &file.Metadata().RowGroups[group].Columns[i].MetaData, rows); err != nil {
+		largest, err := checkColumn(file, &file.Metadata().RowGroups[group].Columns[i].MetaData, rows)
+		if err != nil {
 			return fmt.Errorf("pages of column %d: %w", i, err)
+		}
+		if open += largest; open > maxOpenBytes {
+			return fmt.Errorf("%w: its columns have pages of %d bytes together, larger than the %d that are read", ErrDamaged, open, maxOpenBytes)
 		}
 	}
 	return nil
 }
 
-func checkColumn(file *parquet.File, chunk *format.ColumnMetaData, rows int64) error {
+// checkColumn checks the pages of a column and gives the size of the largest,
+// once it is decompressed.
+func checkColumn(file *parquet.File, chunk *format.ColumnMetaData, rows int64) (largest int64, err error) {
 	at, size := chunk.DataPageOffset, chunk.TotalCompressedSize
 	if d := chunk.DictionaryPageOffset; d > 0 && d < at {
 		at = d
 	}
 	if at < 0 || size < 0 || at > file.Size() || size > file.Size()-at {
-		return fmt.Errorf("%w: they would be outside of the file", ErrDamaged)
+		return 0, fmt.Errorf("%w: they would be outside of the file", ErrDamaged)
 	}
 	var values, pageRows int64
 	allV2 := true
@@ -54,23 +64,24 @@ func checkColumn(file *parquet.File, chunk *format.ColumnMetaData, rows int64) e
 	for pos := int64(0); pos < size && values < chunk.NumValues; {
 		header, n, err := readHeader(in, pos, size-pos)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		body := int64(header.CompressedPageSize)
 		switch {
 		case body < 0 || header.UncompressedPageSize < 0 || body > size-pos-n:
-			return fmt.Errorf("%w: a page of %d bytes ends outside of its column", ErrDamaged, body)
+			return 0, fmt.Errorf("%w: a page of %d bytes ends outside of its column", ErrDamaged, body)
 		case header.UncompressedPageSize > maxPageBytes || body > maxPageBytes:
-			return fmt.Errorf("%w: a page of %d bytes is larger than the %d that are read", ErrDamaged, header.UncompressedPageSize, maxPageBytes)
+			return 0, fmt.Errorf("%w: a page of %d bytes is larger than the %d that are read", ErrDamaged, header.UncompressedPageSize, maxPageBytes)
 		}
 		page := make([]byte, body)
 		if _, err := in.ReadAt(page, pos+n); err != nil {
-			return damaged(err)
+			return 0, damaged(err)
 		}
 		if err := checkPage(header, chunk.Codec, page); err != nil {
-			return err
+			return 0, err
 		}
 		var inPage int64
+		largest = max(largest, int64(header.UncompressedPageSize))
 		switch header.Type {
 		case format.DataPageV2:
 			inPage = int64(header.DataPageHeaderV2.V.NumValues)
@@ -82,7 +93,7 @@ func checkColumn(file *parquet.File, chunk *format.ColumnMetaData, rows int64) e
 			inPage = int64(header.DictionaryPageHeader.V.NumValues)
 		}
 		if inPage < 0 || inPage > maxPageValues {
-			return fmt.Errorf("%w: a page of %d values", ErrDamaged, inPage)
+			return 0, fmt.Errorf("%w: a page of %d values", ErrDamaged, inPage)
 		}
 		if header.Type != format.DictionaryPage {
 			values += inPage
@@ -90,12 +101,12 @@ func checkColumn(file *parquet.File, chunk *format.ColumnMetaData, rows int64) e
 		pos += n + body
 	}
 	if values != chunk.NumValues {
-		return fmt.Errorf("%w: they hold %d values, the footer counts %d", ErrDamaged, values, chunk.NumValues)
+		return 0, fmt.Errorf("%w: they hold %d values, the footer counts %d", ErrDamaged, values, chunk.NumValues)
 	}
 	if allV2 && pageRows != rows {
-		return fmt.Errorf("%w: they hold %d rows of %d", ErrDamaged, pageRows, rows)
+		return 0, fmt.Errorf("%w: they hold %d rows of %d", ErrDamaged, pageRows, rows)
 	}
-	return nil
+	return largest, nil
 }
 
 // readHeader decodes a page header and counts its bytes.
