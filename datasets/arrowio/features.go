@@ -36,6 +36,20 @@ func (c *codec) declared() any {
 	return map[string]any{"_type": "Value", "dtype": dtype(c.typ)}
 }
 
+// jsonExtension is Arrow's canonical extension type of JSON text (Arrow
+// columnar format, canonical extension types): to readers that know it the
+// column is JSON, to others it is the text.
+const jsonExtension = "arrow.json"
+
+// extension says in a field's metadata that it is JSON. Datasets takes the
+// feature Json from there alone.
+func (c *codec) extension() arrow.Metadata {
+	if f, ok := c.feature.(map[string]any); !ok || f["_type"] != "Json" {
+		return arrow.Metadata{}
+	}
+	return arrow.NewMetadata([]string{"ARROW:extension:name", "ARROW:extension:metadata"}, []string{jsonExtension, ""})
+}
+
 // ownFeature is the feature of its own that a Go type has, such as Json or
 // Image, as parquetio asks for it; nil for none.
 func ownFeature(t reflect.Type) any {

@@ -78,7 +78,7 @@ func arrowFields(fields []field) []arrow.Field {
 		// Nullable throughout, as every library makes them: a table of them can
 		// be joined with another's, and datasets takes the declared features
 		// only where the columns are exactly what it would make of them.
-		out[i] = arrow.Field{Name: f.name, Type: f.typ, Nullable: true}
+		out[i] = arrow.Field{Name: f.name, Type: f.typ, Nullable: true, Metadata: f.extension()}
 	}
 	return out
 }

@@ -81,6 +81,21 @@ def polars_bytes(data):
     polars.read_ipc_stream(io.BytesIO(data))
 
 
+def features(path):
+    """What the library makes of the columns that are JSON and images."""
+    import datasets
+
+    datasets.disable_progress_bars()
+    with tempfile.TemporaryDirectory() as cache:
+        rows = list(datasets.load_dataset("arrow", data_files=path, split="train", cache_dir=cache))
+    calls = [row["calls"] for row in rows]
+    return {
+        "tools": [row["tools"] for row in rows],
+        "arguments": [c and c[0]["function"]["arguments"] for c in calls],
+        "image": [list(row["images"][0].size) if row["images"] else None for row in rows],
+    }
+
+
 def main(paths):
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     if paths == ["-"]:
@@ -106,5 +121,7 @@ def main(paths):
 if __name__ == "__main__":
     if sys.argv[1:2] == ["cut"]:
         json.dump(refused(sys.argv[2]), sys.stdout)
+    elif sys.argv[1:2] == ["features"]:
+        json.dump(features(sys.argv[2]), sys.stdout)
     else:
         main(sys.argv[1:])

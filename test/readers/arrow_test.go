@@ -4,6 +4,7 @@ package readers
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/stillhouse-data/stillhouse/datasets/arrowio"
+	"github.com/stillhouse-data/stillhouse/datasets/views"
 )
 
 // TestEveryReaderReadsArrow holds the streams of every kind of row to our own
@@ -103,5 +105,39 @@ func python(t *testing.T, into any, stdin []byte, args ...string) {
 	}
 	if err := json.Unmarshal(out, into); err != nil {
 		t.Fatalf("%v in %.500s", err, out)
+	}
+}
+
+// TestDatasetsKnowsJSONAndImagesOfAStream: what stands as text and bytes in the
+// columns is read as values and pictures, by what the schema says of them.
+func TestDatasetsKnowsJSONAndImagesOfAStream(t *testing.T) {
+	needPyarrow(t)
+	type row struct {
+		ID    string                         `parquet:"id"`
+		Tools *views.JSON                    `parquet:"tools,optional"`
+		Calls []views.ToolCallOf[views.JSON] `parquet:"calls,list,optional"`
+		views.Images
+	}
+	pixel, err := base64.StdEncoding.DecodeString("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := []row{
+		{ID: "a"},
+		{
+			ID: "b", Tools: ptr(views.JSON(`[{"type":"function","function":{"name":"mul","parameters":{"a":null}}}]`)),
+			Calls:  []views.ToolCallOf[views.JSON]{{ID: "c", Function: views.FunctionOf[views.JSON]{Name: "mul", Arguments: `{"a":7,"b":null}`}}},
+			Images: views.Images{Images: []views.Image{{Bytes: pixel, Path: "images/x.png"}}},
+		},
+	}
+	var got any
+	python(t, &got, nil, "arrow.py", "features", stream(t, t.TempDir(), "features", rows))
+	want := map[string]any{
+		"tools":     []any{nil, []any{map[string]any{"type": "function", "function": map[string]any{"name": "mul", "parameters": map[string]any{"a": nil}}}}},
+		"arguments": []any{nil, map[string]any{"a": 7.0, "b": nil}},
+		"image":     []any{nil, []any{1.0, 1.0}},
+	}
+	if !reflect.DeepEqual(got, any(want)) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
