@@ -141,6 +141,7 @@ func (a *Aggregator) Report() *Report {
 		}
 	}
 	r.Drift = a.drift
+	r.Distributions = a.distributions(infos)
 	r.Mix = a.mix
 	r.Comparison = a.comparison(infos)
 	r.Preferences = a.jury.preferences(infos)

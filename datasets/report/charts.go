@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"unicode/utf8"
 )
 
 // A point of the chart of cost against quality.
@@ -12,7 +13,7 @@ type chartPoint struct {
 	X, Y, Low, High   float64 // on the chart's 640 × 320
 	Label             string  // for who cannot see it
 	Frontier, Leftish bool
-	DY                float64 // of the name: beside each other they take turns
+	DX, DY            float64 // of the name
 }
 
 // A chart of cost against quality: dollars per accepted row to the right, in
@@ -77,14 +78,13 @@ func (s *Scope) costChart() *chart {
 			Teacher: o.t.Teacher, X: x(o.cost), Y: y(o.t.Rate.Value), Low: y(o.t.Rate.Low), High: y(o.t.Rate.High),
 			Label: fmt.Sprintf("%s: %s %% at $%.5f an accepted row", name(o.t.Teacher), percent(o.t.Rate.Value), o.cost),
 		}
-		p.DY = []float64{-8, 16}[len(c.Points)%2]
-		p.Leftish = p.X > (chartLeft+chartRight)/2
 		if o.t.Rate.Value > best {
 			best, p.Frontier = o.t.Rate.Value, true
 			c.Line += fmt.Sprintf("%.1f,%.1f ", p.X, p.Y)
 		}
 		c.Points = append(c.Points, p)
 	}
+	placeNames(c.Points)
 	for power := math.Floor(math.Log10(lo)); power <= math.Ceil(math.Log10(hi)); power++ {
 		for _, m := range []float64{1, 2, 5} {
 			if v := m * math.Pow(10, power); v >= lo && v <= hi {
@@ -93,6 +93,50 @@ func (s *Scope) costChart() *chart {
 		}
 	}
 	return c
+}
+
+// placeNames gives each point's name a place where it meets no other name and no
+// point; where there is none, the place where it meets the least.
+func placeNames(points []chartPoint) {
+	type box struct{ x0, y0, x1, y1 float64 }
+	meet := func(a, b box) bool { return a.x0 < b.x1 && b.x0 < a.x1 && a.y0 < b.y1 && b.y0 < a.y1 }
+	var taken []box
+	for _, p := range points {
+		taken = append(taken, box{p.X - 6, p.Y - 6, p.X + 6, p.Y + 6}, box{p.X - 3, min(p.Low, p.High), p.X + 3, max(p.Low, p.High)})
+	}
+	for i := range points {
+		p := &points[i]
+		width := 7 * float64(utf8.RuneCountInString(plotLabel(name(p.Teacher))))
+		best, least := box{}, math.Inf(1)
+		for _, dy := range []float64{-8, 16, 4, -22, 30, -36, 44} {
+			for _, leftish := range []bool{false, true} {
+				b := box{p.X + 9, p.Y + dy - 11, p.X + 9 + width, p.Y + dy + 3}
+				if leftish {
+					b.x0, b.x1 = p.X-9-width, p.X-9
+				}
+				bad := 0.0
+				for _, other := range taken {
+					if meet(b, other) {
+						bad++
+					}
+				}
+				if b.x0 < chartLeft || b.x1 > chartRight+20 {
+					bad += 2
+				}
+				if b.y0 < 0 || b.y1 > chartBottom {
+					bad += 2
+				}
+				if bad < least {
+					least, best = bad, b
+					p.Leftish, p.DX, p.DY = leftish, 9, dy
+					if leftish {
+						p.DX = -9
+					}
+				}
+			}
+		}
+		taken = append(taken, best)
+	}
 }
 
 // roundTo keeps so many significant digits.

@@ -22,19 +22,18 @@ var page = template.Must(template.New("report").Funcs(template.FuncMap{
 	"dollars":  func(usd *float64) string { return dollars(usd, 2) },
 	"each":     func(usd *float64) string { return dollars(usd, 5) },
 	"duration": duration,
-	"name":     clean,
+	"name":     pageName,
 	"x":        func(p float64) string { return fmt.Sprintf("%.2f", 4+192*p) },
 	"pair":     func(v Versus) []string { return pairCells(&v) },
 	"matches":  func(j JudgePreferences) [][]string { return preferenceRows(&j) },
 	"alarm":    func(t Teacher) []string { return styleNotes(&t) },
 	"chart":    func(s Scope) *chart { return s.costChart() },
 	"matrix":   func(s Scope) [][]winCell { return s.winMatrix() },
-	"at":       func(v float64) string { return fmt.Sprintf("%.1f", v) },
 	"spread":   spreadText,
 	"fraction": fraction,
 	"value":    func(usd *float64) string { return dollars(usd, 4) },
 	"tokens":   func(f Figures) string { return grouped(f.PromptTokens + f.CompletionTokens) },
-}).Funcs(formFuncs).Parse(pageText))
+}).Funcs(formFuncs).Parse(plotsText + pageText))
 
 // shownCells bounds the rows of domains that a page holds: domains may come from
 // a column of anything.
@@ -65,11 +64,12 @@ func (r *Report) HTML(w io.Writer) error {
 		Fit         [][]string
 		FitText     []string
 		Drift       []Drift
+		Spread      []Distribution
 		Notes       []string
 		Browser     *browser
 		Script      template.JS
 		Nonce       string
-	}{r.Teachers, r.spendTable(), r.conditionLines(), strata, strataText, cells, more, r.scopes(), r.Preferences, fit, fitText, r.Drift, r.Notes, r.browser, template.JS(pageScript), scriptHash})
+	}{r.Teachers, r.spendTable(), r.conditionLines(), strata, strataText, cells, more, r.scopes(), r.Preferences, fit, fitText, r.Drift, r.Distributions, r.Notes, r.browser, template.JS(pageScript), scriptHash})
 }
 
 // scriptHash is what the page's policy allows to run.

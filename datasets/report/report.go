@@ -35,7 +35,9 @@ type Report struct {
 	Preferences   *Preferences `json:"preferences,omitempty" jsonschema:"description=what judges prefer; absent where nobody judged pairs"`
 	// Filtered is what the filters of prompts found.
 	Filtered *datasets.Filtered `json:"filtered,omitempty" jsonschema:"description=what the filters of prompts found; absent without them"`
-	Drift    []Drift            `json:"drift,omitempty" jsonschema:"description=what probes of this build showed; one entry for each teacher that was probed"`
+	// Distributions are how lengths and times spread.
+	Distributions []Distribution `json:"distributions,omitempty" jsonschema:"description=how lengths and times spread by teacher and effort; in the order of measures and teachers and efforts"`
+	Drift         []Drift        `json:"drift,omitempty" jsonschema:"description=what probes of this build showed; one entry for each teacher that was probed"`
 	// Unattributed is what was spent beside the answers.
 	Unattributed []Unattributed `json:"unattributed,omitempty" jsonschema:"description=what was spent and is in no teacher's figures"`
 	// StudentFit is how likely the answers are to the student.

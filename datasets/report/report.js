@@ -114,8 +114,9 @@
     var last = Math.min(start + shownAtOnce, found.length);
     count.textContent = found.length === 0 ? "no prompt is like that" :
       (start + 1) + " to " + last + " of " + found.length + " prompts" + (data.of > data.tasks.length ? " (a sample of " + data.of.toLocaleString("en") + ")" : "");
-    back.disabled = start === 0;
-    on.disabled = last >= found.length;
+    // Not disabled: a button that is loses the focus of whoever stands on it.
+    back.setAttribute("aria-disabled", String(start === 0));
+    on.setAttribute("aria-disabled", String(last >= found.length));
   };
   var search = function () {
     var words = find.value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -138,12 +139,14 @@
   domain.addEventListener("change", search);
   show.addEventListener("change", search);
   var turn = function (by) {
-    start = Math.max(0, start + by);
+    if (start + by < 0 || start + by >= found.length) { return; }
+    start += by;
     render();
     document.getElementById("prompts-top").scrollIntoView();
   };
   back.addEventListener("click", function () { turn(-shownAtOnce); });
   on.addEventListener("click", function () { turn(shownAtOnce); });
   document.getElementById("prompts-box").hidden = false;
+  document.getElementById("prompts-link").hidden = false;
   render();
 })();

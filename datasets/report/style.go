@@ -69,8 +69,8 @@ const (
 
 // A manner collects how one teacher answers.
 type manner struct {
-	length, reasoning, ttft, latency sketch
-	picks                            []pick // by key
+	efforts map[string]*measured
+	picks   []pick // by key
 }
 
 // A pick is an answer of the sample: those whose samples have the smallest
@@ -84,24 +84,24 @@ type pick struct {
 }
 
 func (m *manner) add(c *datasets.Candidate) {
-	answer := c.Answer()
+	answer, effort := c.Answer(), m.at(c.Effort)
 	if c.TTFTMS != nil {
-		m.ttft.add(*c.TTFTMS, 1)
+		effort.ttft.add(*c.TTFTMS, 1)
 	}
 	if c.LatencyMS != nil && c.Error == nil {
-		m.latency.add(*c.LatencyMS, 1)
+		effort.latency.add(*c.LatencyMS, 1)
 	}
 	if answer == nil {
 		return
 	}
 	if r := answer.ReasoningContent; r != nil && *r != "" {
-		m.reasoning.add(int64(utf8.RuneCountInString(*r)), 1)
+		effort.reasoning.add(int64(utf8.RuneCountInString(*r)), 1)
 	}
 	text := c.Content()
 	if text == "" {
 		return
 	}
-	m.length.add(int64(utf8.RuneCountInString(text)), 1)
+	effort.length.add(int64(utf8.RuneCountInString(text)), 1)
 	hash := sha256.Sum256([]byte(c.SampleID + "\x00" + c.TaskID + "\x00" + c.Teacher))
 	key := binary.BigEndian.Uint64(hash[:])
 	if len(m.picks) == styleSample {
@@ -140,12 +140,13 @@ func (m *manner) spread(s *sketch) Spread {
 }
 
 func (m *manner) style() *Style {
-	if m.length.total == 0 {
+	all := m.all()
+	if all.length.total == 0 {
 		return nil
 	}
 	s := &Style{
-		Answers: m.length.total, Length: m.spread(&m.length), Reasoning: m.spread(&m.reasoning), Reasoned: m.reasoning.total,
-		TTFT: m.spread(&m.ttft), Latency: m.spread(&m.latency), Sample: len(m.picks),
+		Answers: all.length.total, Length: m.spread(&all.length), Reasoning: m.spread(&all.reasoning), Reasoned: all.reasoning.total,
+		TTFT: m.spread(&all.ttft), Latency: m.spread(&all.latency), Sample: len(m.picks),
 	}
 	s.Distinct1, s.Distinct2 = m.distinct()
 	s.Similarity = m.similarity()

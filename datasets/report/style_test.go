@@ -103,8 +103,8 @@ func TestStyleSampleIsBounded(t *testing.T) {
 		one.add(said("a", i, fmt.Sprint("text ", i)))
 		two.add(said("a", 4999-i, fmt.Sprint("text ", 4999-i)))
 	}
-	if len(one.picks) != styleSample || one.length.total != 5000 {
-		t.Errorf("%d answers in the sample of %d", len(one.picks), one.length.total)
+	if len(one.picks) != styleSample || one.all().length.total != 5000 {
+		t.Errorf("%d answers in the sample of %d", len(one.picks), one.all().length.total)
 	}
 	if !slices.Equal(one.picks, two.picks) {
 		t.Error("the sample depends on the order")

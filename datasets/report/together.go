@@ -17,6 +17,9 @@ type Together struct {
 	Union    int64    `json:"union" jsonschema:"description=tasks that at least one teacher solved: what an oracle that picks the teacher could pass"`
 	SolvedBy []int64  `json:"solved_by" jsonschema:"description=tasks by how many teachers solved them; from none to all"`
 
+	Sets   []SolvedSet `json:"sets,omitempty" jsonschema:"description=tasks by exactly which teachers solved them; the largest sets first and at most 24"`
+	Growth []Growth    `json:"growth,omitempty" jsonschema:"description=what each teacher adds to those before it; each time the one that adds most"`
+
 	Values []Value `json:"values" jsonschema:"description=what each teacher adds; in the order of teachers"`
 	// ErrorOverlap[i][j] is the share of the tasks that i did not solve that j
 	// did not solve either.
@@ -103,6 +106,7 @@ func (s *scoped) together() *Together {
 	if set, exact, ok := solved.Cheapest(n, costs, keptShare); ok && priced {
 		t.Cheapest = &CheapestSet{Teachers: s.named(set.Set), Solved: set.Solved, USD: set.Cost, Exact: exact}
 	}
+	t.Sets, t.Growth = setsOf(solved, s.ids), growthOf(solved, s.ids)
 	t.Repeated, t.Ratings = s.repeated(n), solvedRatings(solved, s.ids)
 	return t
 }
