@@ -177,7 +177,7 @@ func cardHead(b *strings.Builder, m *catalog.Manifest, p *plan, a *about) {
 	if a.Version > 0 {
 		version = fmt.Sprintf(", version %d", a.Version)
 	}
-	fmt.Fprintf(b, "# %s\n\nView `%s` of dataset `%s`%s, made with Stillhouse from the answers of %s.\n\n", m.Dataset, a.View, m.Dataset, version, teachersInWords(a))
+	fmt.Fprintf(b, "# %s\n\nView `%s` of dataset `%s`%s, %s.\n\n", m.Dataset, a.View, m.Dataset, version, madeOf(m, a))
 	b.WriteString(p.shape.Prose + " `manifest.json` has the SHA-256 of every file.\n\n")
 	for _, w := range a.Warnings {
 		fmt.Fprintf(b, "- %s\n", inline(w))
@@ -190,14 +190,18 @@ func cardHead(b *strings.Builder, m *catalog.Manifest, p *plan, a *about) {
 	}
 }
 
-func teachersInWords(a *about) string {
-	switch len(a.Terms) {
-	case 0:
-		return "several teachers"
-	case 1:
-		return "one teacher"
+// madeOf says what the rows are of.
+func madeOf(m *catalog.Manifest, a *about) string {
+	switch n := len(a.Terms); {
+	case m.Imported != nil:
+		return "imported into Stillhouse"
+	case n == 0:
+		return "made with Stillhouse: prompts without answers"
+	case n == 1:
+		return "made with Stillhouse from the answers of one teacher"
+	default:
+		return fmt.Sprintf("made with Stillhouse from the answers of %d teachers", n)
 	}
-	return fmt.Sprintf("%d teachers", len(a.Terms))
 }
 
 // cardLoading shows how the rows are read.
@@ -238,7 +242,7 @@ func cardMaking(b *strings.Builder, m *catalog.Manifest) {
 	}
 	for _, t := range m.Teachers {
 		if len(t.Serves) > 0 {
-			fmt.Fprintf(b, "- teacher %s serves %s\n", code(t.ID), code(compact(t.Serves)))
+			fmt.Fprintf(b, "- teacher %s serves %s\n", code(t.ID), served(t.Serves))
 		}
 	}
 	if len(m.Methods) > 0 {
@@ -252,6 +256,22 @@ func cardMaking(b *strings.Builder, m *catalog.Manifest) {
 		}
 	}
 	b.WriteString("\n")
+}
+
+// served are the domains and efforts that a teacher serves, in words.
+func served(raw json.RawMessage) string {
+	var parts []string
+	for _, s := range servesOf(raw) {
+		domain := "every domain"
+		if s.Domain != "" {
+			domain = inline(s.Domain)
+		}
+		if len(s.Effort) > 0 {
+			domain += " (" + inline(strings.Join(s.Effort, ", ")) + ")"
+		}
+		parts = append(parts, domain)
+	}
+	return strings.Join(parts, ", ")
 }
 
 func compact(raw json.RawMessage) string {

@@ -238,18 +238,11 @@ func ownersOf(m *catalog.Manifest, c cell, asked map[string]bool, named map[stri
 // closeness is how closely a teacher's serves name a cell: 4 as domain and
 // effort, 3 as domain, 2 as effort, 1 by serving everything, 0 not at all.
 func closeness(serves json.RawMessage, c cell) int {
-	var list []struct {
-		Domain string   `json:"domain"`
-		Effort []string `json:"effort"`
-	}
 	if len(serves) == 0 {
 		return 1
 	}
-	if json.Unmarshal(serves, &list) != nil {
-		return 0
-	}
 	best := 0
-	for _, s := range list {
+	for _, s := range servesOf(serves) {
 		n := 1
 		switch {
 		case s.Domain == c.domain:
@@ -266,6 +259,20 @@ func closeness(serves json.RawMessage, c cell) int {
 		best = max(best, n)
 	}
 	return best
+}
+
+// A serve is a domain at some efforts; "" and none are all.
+type serve struct {
+	Domain string   `json:"domain"`
+	Effort []string `json:"effort"`
+}
+
+// servesOf reads what a manifest says that a teacher serves.
+func servesOf(raw json.RawMessage) (list []serve) {
+	if len(raw) > 0 && json.Unmarshal(raw, &list) != nil {
+		return nil
+	}
+	return list
 }
 
 // A teacherMap is teacher_map.json: who scores the prompts of which cell.

@@ -135,7 +135,9 @@ func (d *description) lineage() {
 		d.line("parent", "none; it is the first")
 	}
 	d.line("build", "%s%s", m.BuildID, took(m.DurationMS))
-	d.line("recipe", "sha256:%s", m.RecipeDigest)
+	if !d.imported() {
+		d.line("recipe", "sha256:%s", m.RecipeDigest)
+	}
 	d.line("manifest", "sha256:%s", v.ManifestSHA256)
 	for i, s := range m.Sources {
 		if i == maxSources {
@@ -178,6 +180,9 @@ func (d *description) counts() {
 	d.line("pairs", "%s", some(m.Rows(datasets.TablePairs), "%s preference pairs"))
 	d.line("tasks", "%s of %s prompts%s", grouped(n.Tasks), grouped(n.Prompts), some(n.Duplicates, ", %s duplicate rows merged"))
 	d.filtered()
+	if m.Imported != nil { // nobody was asked
+		return
+	}
 	d.line("asks", "%s: %s answers new, %s reused, %s failed", grouped(n.Asks), grouped(n.AnswersNew), grouped(n.AnswersReused), grouped(n.Failed))
 	d.line("candidates", "%s: %s accepted (%s)", grouped(n.Candidates), grouped(n.Accepted), share(n.Accepted, n.Candidates))
 	if len(m.Rejected) > 0 {
