@@ -55,8 +55,9 @@ func (d *sweep) judge(attr objstore.Attr) (class, id, why string) {
 	_, folder, id, ok := splitKey(attr.Key)
 	if !ok {
 		if strings.HasPrefix(attr.Key, buildPrefix(d.name)) || strings.HasPrefix(attr.Key, versionPrefix(d.name)) || strings.HasPrefix(attr.Key, purgePrefix(d.name)) ||
-			strings.HasPrefix(attr.Key, datasetPrefix(d.name)+"refs/") || attr.Key == epochsKey(d.name) {
-			return GCCatalog, "", "entries of builds, numbers of versions, tags: what was done stays known"
+			strings.HasPrefix(attr.Key, datasetPrefix(d.name)+"refs/") ||
+			strings.HasPrefix(attr.Key, purgePrefix(d.name)) || attr.Key == epochsKey(d.name) {
+			return GCCatalog, "", "entries of builds and purges, numbers of versions, tags: what was done stays known"
 		}
 		return GCOther, "", "gc does not know it"
 	}
@@ -66,6 +67,8 @@ func (d *sweep) judge(attr objstore.Attr) (class, id, why string) {
 		return folder, id, d.marked[attr.Key]
 	case entered && d.alive(&in):
 		return folder, id, d.liveWords(&in)
+	case attr.Modified.IsZero() && d.opt.Grace > 0:
+		return folder, id, "the store does not tell how old it is"
 	case !entered && !d.old(attr.Modified, d.grace(id)):
 		return folder, id, "younger than " + inWords(d.grace(id)) + ", and no entry tells whether its build has ended"
 	case !d.old(attr.Modified, d.grace(id)):
