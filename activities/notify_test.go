@@ -94,6 +94,13 @@ func TestNotify(t *testing.T) {
 	}
 }
 
+// The words of recipes are those of workflows.
+func TestEventsOfRecipes(t *testing.T) {
+	for _, event := range []string{wire.EventSuccess, wire.EventGate, wire.EventBudget, wire.EventTeacher, wire.EventFailure} {
+		parsed(t, notifying("https://teacher.example", "  - {webhook: 'https://a.example', on: ["+event+"]}\n"))
+	}
+}
+
 // What will not be taken is not sent for ever, what may be is tried again, no
 // redirect is followed, and no error shows the address, which may hold a token.
 func TestNotifyRefused(t *testing.T) {

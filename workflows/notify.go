@@ -6,7 +6,6 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/stillhouse-data/stillhouse/internal/recipe"
 	"github.com/stillhouse-data/stillhouse/internal/wire"
 )
 
@@ -24,18 +23,18 @@ func (b *build) notify(ctx workflow.Context, out *wire.BuildOutput, err error) {
 	if b.in.Notify == 0 || b.in.Preview > 0 || workflow.IsContinueAsNewError(err) || temporal.IsCanceledError(err) {
 		return
 	}
-	in := wire.NotifyInput{BuildRef: b.in.BuildRef, Event: recipe.EventSuccess}
+	in := wire.NotifyInput{BuildRef: b.in.BuildRef, Event: wire.EventSuccess}
 	switch {
 	case err != nil:
-		if in.Event, in.Failure = recipe.EventFailure, errorType(err); in.Failure == "" {
+		if in.Event, in.Failure = wire.EventFailure, errorType(err); in.Failure == "" {
 			in.Failure = "Error"
 		}
 	case len(out.Gates) > 0:
-		in.Event = recipe.EventGate
+		in.Event = wire.EventGate
 	case len(out.OverBudget) > 0:
-		in.Event = recipe.EventBudget
+		in.Event = wire.EventBudget
 	case len(out.Stopped) > 0:
-		in.Event = recipe.EventTeacher
+		in.Event = wire.EventTeacher
 	}
 	if out != nil {
 		in.Version, in.Unchanged, in.Gates = out.Version, out.Unchanged, len(out.Gates)

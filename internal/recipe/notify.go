@@ -9,19 +9,8 @@ import (
 	"unicode"
 )
 
-// Events of a build that somebody may be told of.
-const (
-	EventSuccess = "success" // it ended well; whether it published something is in the message
-	EventGate    = "gate"    // it published nothing, because a gate failed
-	EventBudget  = "budget"  // it stopped at its budget
-	EventTeacher = "teacher" // a teacher was unusable; the rest is done
-	EventFailure = "failure" // it failed
-)
-
-// Events lists them.
-func Events() []string {
-	return []string{EventSuccess, EventGate, EventBudget, EventTeacher, EventFailure}
-}
+// events of a build's end that somebody may be told of.
+var events = []string{"success", "gate", "budget", "teacher", "failure"}
 
 // A Notify says who is told how a build ended. No message holds a prompt or an
 // answer.
@@ -64,8 +53,8 @@ func (c *checker) notify() {
 			c.fault(path+".command", "is no program with its arguments", fmt.Sprintf("write at most %d words, the first of which is the program", maxNotifyWords))
 		}
 		for j, event := range n.On {
-			if !slices.Contains(Events(), event) {
-				c.fault(fmt.Sprintf("%s.on[%d]", path, j), quote(event)+" is none of "+strings.Join(Events(), ", "), didYouMean(event, Events()))
+			if !slices.Contains(events, event) {
+				c.fault(fmt.Sprintf("%s.on[%d]", path, j), quote(event)+" is none of "+strings.Join(events, ", "), didYouMean(event, events))
 			}
 		}
 	}

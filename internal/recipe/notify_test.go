@@ -32,8 +32,8 @@ func TestNotify(t *testing.T) {
 			t.Errorf("%.80s: %v, want %q", text, err, want)
 		}
 	}
-	n := Notify{On: []string{EventGate}}
-	if n.Wants(EventSuccess) || !n.Wants(EventGate) || !(&Notify{}).Wants(EventFailure) {
+	n := Notify{On: []string{"gate"}}
+	if n.Wants("success") || !n.Wants("gate") || !(&Notify{}).Wants("failure") {
 		t.Error("the wrong events are told")
 	}
 }

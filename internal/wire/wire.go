@@ -441,6 +441,15 @@ type BuildOutput struct {
 	OverBudget []string `json:"over_budget,omitempty"`
 }
 
+// Events of a build's end, as recipes name them in notify.
+const (
+	EventSuccess = "success" // it ended well, whether or not it published something
+	EventGate    = "gate"    // it published nothing, because a gate failed
+	EventBudget  = "budget"  // it stopped at its budget
+	EventTeacher = "teacher" // a teacher was unusable; the rest is done
+	EventFailure = "failure" // it failed
+)
+
 // NotifyInput tells one of a recipe's notify entries how a build ended.
 type NotifyInput struct {
 	BuildRef
