@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -82,9 +84,6 @@ func (c *Catalog) Verify(ctx context.Context, ref string, progress func(Progress
 	case err != nil:
 		return nil, fmt.Errorf("verify %s: %w", ref, err)
 	}
-	if m.Parent != v.Parent {
-		r.add(v.Manifest, nextFile, "the manifest follows version %d, its version record version %d", m.Parent, v.Parent)
-	}
 	at := Progress{Files: len(m.Files), Total: m.Bytes()}
 	for i, f := range m.Files {
 		if at.File, at.Key = i+1, f.Key; progress != nil {
@@ -96,7 +95,26 @@ func (c *Catalog) Verify(ctx context.Context, ref string, progress func(Progress
 		at.Bytes += f.Bytes
 	}
 	c.verifyTotals(v, m, r)
+	if err := c.verifyReports(ctx, m, r); err != nil {
+		return nil, fmt.Errorf("verify %s: %w", ref, err)
+	}
 	return r, nil
+}
+
+// verifyReports checks that the comparisons are there. No digest of them is
+// kept: they can be made anew from the tables.
+func (c *Catalog) verifyReports(ctx context.Context, m *Manifest, r *Report) error {
+	for _, key := range m.Reports {
+		_, err := c.bucket.Head(ctx, key)
+		if errors.Is(err, objstore.ErrNotFound) {
+			r.add(key, nextFile, "the report is gone")
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // verifyChain checks that every number up to v is there and follows the one
@@ -105,6 +123,7 @@ func (c *Catalog) verifyChain(ctx context.Context, v Version, r *Report) error {
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(headsAtOnce)
 	var mu sync.Mutex
+	builds := map[string]int64{}
 	for n := int64(1); n <= v.Number; n++ {
 		g.Go(func() error {
 			at, err := c.version(gctx, v.Dataset, n)
@@ -120,6 +139,11 @@ func (c *Catalog) verifyChain(ctx context.Context, v Version, r *Report) error {
 				return err
 			case at.Parent != n-1:
 				r.add(key, nextVersion, "version %d says that it follows version %d", n, at.Parent)
+			case builds[at.BuildID] > 0:
+				key = versionKey(v.Dataset, max(n, builds[at.BuildID]))
+				r.add(key, nextVersion, "versions %d and %d say that they are of one build, %s", builds[at.BuildID], n, at.BuildID)
+			default:
+				builds[at.BuildID] = n
 			}
 			return nil
 		})
@@ -127,6 +151,7 @@ func (c *Catalog) verifyChain(ctx context.Context, v Version, r *Report) error {
 	if err := g.Wait(); err != nil {
 		return err
 	}
+	slices.SortStableFunc(r.Problems, func(a, b Problem) int { return strings.Compare(a.Key, b.Key) })
 	return c.verifyHint(ctx, v, r)
 }
 

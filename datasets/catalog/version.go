@@ -143,6 +143,9 @@ func (c *Catalog) manifest(ctx context.Context, v Version) (*Manifest, error) {
 	if m.Dataset != v.Dataset || m.BuildID != v.BuildID {
 		return nil, fmt.Errorf("%w: the manifest of %s is of dataset %s, build %s", ErrDamaged, v.Ref(), m.Dataset, m.BuildID)
 	}
+	if m.Parent != v.Parent {
+		return nil, fmt.Errorf("%w: the manifest of %s was written for a version after %d, not after %d", ErrDamaged, v.Ref(), m.Parent, v.Parent)
+	}
 	return &m, nil
 }
 
