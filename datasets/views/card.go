@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
 
 	"github.com/stillhouse-data/stillhouse/datasets/catalog"
 )
@@ -42,10 +43,21 @@ func cardTable(b *strings.Builder, m *catalog.Manifest, a *about) {
 	b.WriteString("\n")
 }
 
-// inline keeps text of a recipe from ending a table cell or starting markup.
+// inline keeps text of a recipe or of data from ending a table cell or starting
+// markup.
 func inline(s string) string {
+	return strings.NewReplacer("|", "\\|", "<", "&lt;", "`", "'", "[", "\\[").Replace(plain(s))
+}
+
+// plain is text on one line, within bounds.
+func plain(s string) string {
 	if len(s) > 200 {
 		s = strings.ToValidUTF8(s[:200], "") + "…"
 	}
-	return strings.NewReplacer("|", "\\|", "\n", " ", "\r", " ", "<", "&lt;", "`", "'", "[", "\\[").Replace(s)
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp, unicode.Cf) {
+			return ' '
+		}
+		return r
+	}, s)
 }

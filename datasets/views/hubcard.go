@@ -287,10 +287,7 @@ func code(s string) string {
 	if s == "" {
 		return ""
 	}
-	if len(s) > 200 {
-		s = strings.ToValidUTF8(s[:200], "") + "…"
-	}
-	return "`" + strings.NewReplacer("`", "'", "|", "\\|", "\n", " ", "\r", " ").Replace(s) + "`"
+	return "`" + strings.NewReplacer("`", "'", "|", "\\|").Replace(plain(s)) + "`"
 }
 
 // cardCounts says what came of the tasks and of the answers.
