@@ -88,7 +88,11 @@ func (b *Bucket) completeOver(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
-	started, err := b.client.CreateMultipartUpload(ctx, &awss3.CreateMultipartUploadInput{Bucket: &b.bucket, Key: full})
+	in := &awss3.CreateMultipartUploadInput{Bucket: &b.bucket, Key: full}
+	if b.options.SSEKMSKeyID != "" { // a bucket's policy may insist
+		in.ServerSideEncryption, in.SSEKMSKeyId = s3types.ServerSideEncryptionAwsKms, &b.options.SSEKMSKeyID
+	}
+	started, err := b.client.CreateMultipartUpload(ctx, in)
 	if err != nil {
 		return err
 	}

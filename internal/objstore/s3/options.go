@@ -2,6 +2,7 @@ package s3
 
 import (
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 
@@ -42,7 +43,8 @@ type Options struct {
 	// AWS_ENDPOINT_URL or the profile's, else Amazon's.
 	Endpoint string
 	// Region of the bucket. Default: the environment's or profile's; us-east-1
-	// where an endpoint is set, since other stores mostly ignore it.
+	// where an endpoint is set, since other stores mostly ignore it; else the
+	// one that Amazon says the bucket is in.
 	Region string
 	// AccessKey and SecretKey, set together, are the credentials, and then
 	// nothing is read from the environment, from files or from the network:
@@ -58,7 +60,8 @@ type Options struct {
 	// MaxAttempts of each request; default 10.
 	MaxAttempts int
 
-	backoff backoff // of tests
+	backoff   backoff           // of tests
+	transport http.RoundTripper // of tests: in the place of the network
 }
 
 func (o *Options) validate() error {

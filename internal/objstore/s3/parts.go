@@ -60,7 +60,6 @@ func (b *Bucket) putParts(ctx context.Context, w *write) (objstore.Attr, error) 
 		ContentType: &w.opt.ContentType,
 		Metadata:    w.metadata(),
 		IfNoneMatch: w.ifNoneMatch(),
-		IfMatch:     w.ifMatch(),
 	}
 	if b.options.SSEKMSKeyID != "" {
 		in.ServerSideEncryption = tmtypes.ServerSideEncryptionAwsKms

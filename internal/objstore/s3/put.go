@@ -17,7 +17,7 @@ import (
 	"github.com/stillhouse-data/stillhouse/internal/objstore"
 )
 
-// largeBody is the size from which a body goes up in parts.
+// largeBody is the size from which a new body goes up in parts.
 const largeBody = 16 << 20
 
 // writeMark is the metadata key that holds a random mark of one write. Where a
@@ -56,7 +56,9 @@ func (b *Bucket) Put(ctx context.Context, key string, body io.ReadSeeker, size i
 	}
 	w := &write{key: &key, full: full, body: body, start: start, size: size, opt: opt, mark: rand.Text()}
 	send := b.putWhole
-	if size >= largeBody {
+	// In one request, however large, where it replaces what was read: some
+	// stores ignore If-Match when an upload in parts is completed.
+	if size >= largeBody && opt.IfMatch == "" {
 		send = b.putParts
 	}
 	attr, err := b.try(ctx, w, send)

@@ -18,6 +18,7 @@ package s3
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -115,6 +116,9 @@ func (b *Bucket) openByEnvironment(ctx context.Context) error {
 		return fmt.Errorf("open %s: read the AWS settings: %w: %w; see AWS_PROFILE, ~/.aws/config and ~/.aws/credentials", b, objstore.ErrUnavailable, err)
 	}
 	b.client = awss3.NewFromConfig(cfg, func(o *awss3.Options) {
+		if b.options.transport != nil {
+			o.HTTPClient = &http.Client{Transport: b.options.transport}
+		}
 		if b.options.Endpoint != "" {
 			o.BaseEndpoint = aws.String(b.options.Endpoint)
 		}
@@ -126,9 +130,6 @@ func (b *Bucket) openByEnvironment(ctx context.Context) error {
 		}
 		b.finish(o)
 	})
-	if b.region == "" {
-		return fmt.Errorf("open %s: no region; set AWS_REGION to the bucket's region", b)
-	}
 	found, err := cfg.Credentials.Retrieve(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -137,6 +138,9 @@ func (b *Bucket) openByEnvironment(ctx context.Context) error {
 		return fmt.Errorf("open %s: %w: no AWS credentials: %w; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or run where a role is given", b, objstore.ErrUnavailable, err)
 	}
 	b.credentials = found.Source
+	if b.region == "" {
+		return b.discoverRegion(ctx)
+	}
 	return nil
 }
 
@@ -167,6 +171,9 @@ func (b *Bucket) finish(o *awss3.Options) {
 	// The SDK's remarks would go to stderr, across the progress bars.
 	o.Logger = logging.Nop{}
 	o.DisableLogOutputChecksumValidationSkipped = true
+	if o.BaseEndpoint != nil {
+		o.APIOptions = append(o.APIOptions, leaveAcceptEncodingUnsigned)
+	}
 	b.endpoint = shownURL(aws.ToString(o.BaseEndpoint))
 	b.region = o.Region
 	b.pathStyle = o.UsePathStyle

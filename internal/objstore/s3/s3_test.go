@@ -177,11 +177,104 @@ func TestNoCredentials(t *testing.T) {
 	}
 }
 
+// A network answers requests in the place of Amazon.
+type network func(*http.Request) (*http.Response, error)
+
+func (n network) RoundTrip(r *http.Request) (*http.Response, error) { return n(r) }
+
+func answer(r *http.Request, status int, headers map[string]string) (*http.Response, error) {
+	out := &http.Response{StatusCode: status, Header: http.Header{}, Body: http.NoBody, Request: r}
+	for name, value := range headers {
+		out.Header.Set(name, value)
+	}
+	return out, nil
+}
+
+func TestRegionIsDiscovered(t *testing.T) {
+	isolate(t)
+	t.Setenv("AWS_ACCESS_KEY_ID", fakeKey)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", fakeSecret)
+	for status, want := range map[int]string{200: "eu-west-3", 301: "eu-west-3", 403: "eu-west-3", 400: "eu-west-3", 404: "", 500: ""} {
+		var signed []string
+		b, err := Open(t.Context(), Options{URL: "s3://datasets", MaxAttempts: 1, transport: network(func(r *http.Request) (*http.Response, error) {
+			signed = append(signed, r.Header.Get("Authorization"))
+			headers := map[string]string{}
+			if want != "" {
+				headers["X-Amz-Bucket-Region"] = want
+			}
+			return answer(r, status, headers)
+		})})
+		if want == "" {
+			if !errors.Is(err, objstore.ErrUnavailable) || !strings.Contains(err.Error(), "set AWS_REGION") {
+				t.Errorf("%d: error %v", status, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatalf("%d: %v", status, err)
+		}
+		_ = b.Check(t.Context())
+		if len(signed) != 2 || !strings.Contains(signed[0], "/us-east-1/s3/") || !strings.Contains(signed[1], "/eu-west-3/s3/") || !strings.Contains(b.Describe(), "region eu-west-3") {
+			t.Errorf("%d: signed %q, described as %s", status, signed, b.Describe())
+		}
+	}
+}
+
 func TestNoRegion(t *testing.T) {
 	isolate(t)
-	_, err := Open(t.Context(), Options{URL: "s3://datasets"})
+	t.Setenv("AWS_ACCESS_KEY_ID", fakeKey)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", fakeSecret)
+	_, err := Open(t.Context(), Options{URL: "s3://datasets", MaxAttempts: 1, transport: network(func(*http.Request) (*http.Response, error) {
+		return nil, errors.New("no network here")
+	})})
 	if err == nil || !strings.Contains(err.Error(), "set AWS_REGION") {
 		t.Fatalf("error %v", err)
+	}
+}
+
+// Google's store and some proxies change Accept-Encoding, so it is not signed;
+// Amazon's requests stay as the SDK signs them.
+func TestAcceptEncodingIsNotSigned(t *testing.T) {
+	f := newFake(t, "datasets")
+	seen := 0
+	f.hook = func(op, _ string, _ http.ResponseWriter, r *http.Request) bool {
+		seen++
+		if strings.Contains(r.Header.Get("Authorization"), "accept-encoding") || r.Header.Get("Accept-Encoding") != "identity" {
+			t.Errorf("%s: %q, Accept-Encoding %q", op, r.Header.Get("Authorization"), r.Header.Get("Accept-Encoding"))
+		}
+		return false
+	}
+	b := openFake(t, f)
+	if _, err := objstore.PutBytes(t.Context(), b, "k", []byte("x"), objstore.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := objstore.ReadAll(t.Context(), b, "k", 10); err != nil || seen < 2 {
+		t.Fatal(err)
+	}
+}
+
+// Every request that stores something asks for the key, also the probe's.
+func TestKMS(t *testing.T) {
+	f := newFake(t, "datasets")
+	f.hook = func(op, _ string, _ http.ResponseWriter, r *http.Request) bool {
+		if op == "put" || op == "create-upload" {
+			if r.Header.Get("X-Amz-Server-Side-Encryption") != "aws:kms" || r.Header.Get("X-Amz-Server-Side-Encryption-Aws-Kms-Key-Id") != "alias/team" {
+				t.Errorf("%s without the key: %v", op, r.Header)
+			}
+		}
+		return false
+	}
+	b := openFake(t, f, func(o *Options) { o.SSEKMSKeyID = "alias/team" })
+	for _, size := range []int{10, 17 << 20} {
+		if _, err := objstore.PutBytes(t.Context(), b, "k", make([]byte, size), objstore.PutOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Probe(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if f.count("put") == 0 || f.count("create-upload") == 0 {
+		t.Fatal("the fake knows other operations")
 	}
 }
 
