@@ -43,7 +43,7 @@ func (c *Catalog) publish(ctx context.Context, m Manifest) (Version, error) {
 	if err != nil {
 		return Version{}, err
 	}
-	if v, err := c.published(ctx, m.Dataset, m.BuildID, last); err != nil || v.Number > 0 {
+	if v, err := c.published(ctx, m.Dataset, m.BuildID); err != nil || v.Number > 0 {
 		return v, err
 	}
 	if err := m.complete(c.stamp()); err != nil {
@@ -68,29 +68,33 @@ func (c *Catalog) publish(ctx context.Context, m Manifest) (Version, error) {
 	}
 }
 
-// published looks for the version of a build among those up to last. A build
-// that has written no manifest has none, which spares nearly everybody the walk.
-func (c *Catalog) published(ctx context.Context, name, buildID string, last Version) (Version, error) {
-	prefix, tried := manifestPrefix(name)+buildID+"-", false
+// published looks for the version of a build. A manifest says for which number
+// it was written, so that only the numbers that the build has tried for are
+// looked at, however many versions there are.
+func (c *Catalog) published(ctx context.Context, name, buildID string) (Version, error) {
+	prefix := manifestPrefix(name) + buildID + "-"
 	for attr, err := range c.bucket.List(ctx, prefix, "") {
 		if err != nil {
 			return Version{}, err
 		}
-		if hexRule.MatchString(strings.TrimSuffix(strings.TrimPrefix(attr.Key, prefix), ".json")) {
-			tried = true
-			break
+		if !hexRule.MatchString(strings.TrimSuffix(strings.TrimPrefix(attr.Key, prefix), ".json")) {
+			continue
 		}
-	}
-	if !tried {
-		return Version{}, nil
-	}
-	for v := last; v.Number > 0; {
-		if v.BuildID == buildID {
-			return v, nil
+		var tried Manifest
+		_, err := c.readJSON(ctx, attr.Key, maxManifestBytes, &tried)
+		if errors.Is(err, objstore.ErrNotFound) {
+			continue // of a number that another build got, and swept since
 		}
-		var err error
-		if v, err = c.before(ctx, v); err != nil {
+		if err != nil {
 			return Version{}, err
+		}
+		v, err := c.version(ctx, name, tried.Parent+1)
+		switch {
+		case errors.Is(err, objstore.ErrNotFound):
+		case err != nil:
+			return Version{}, err
+		case v.BuildID == buildID:
+			return v, nil
 		}
 	}
 	return Version{}, nil
