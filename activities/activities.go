@@ -126,6 +126,7 @@ func (a *Activities) RegisterTeacher(r Registry) {
 	r.RegisterActivityWithOptions(a.AskShard, activity.RegisterOptions{Name: wire.ActivityAskShard})
 	for name, f := range map[string]any{
 		wire.ActivityJudge:        a.JudgeShard,
+		wire.ActivityStudentFit:   a.ScoreStudentFit,
 		wire.ActivityFallback:     a.AskFallback,
 		wire.ActivityBatchPrepare: a.PrepareBatches,
 		wire.ActivityBatchSubmit:  a.SubmitBatch,

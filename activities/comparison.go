@@ -21,6 +21,14 @@ func Comparison(r *recipe.Recipe, tasks []PreviewTask) (*report.Report, error) {
 			return nil, err
 		}
 		spendTask(a, tasks[i].Judged, tasks[i].Attempts)
+		a.AddUnattributed(scoringOfStudent, tasks[i].Scored...)
+		for k := range tasks[i].Fit {
+			row := &tasks[i].Fit[k]
+			a.SetStudent(row.Student, "teacher "+row.Scorer+" of the recipe")
+			if err := a.AddFit(fitAnswer(row)); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return a.Report(), nil
 }

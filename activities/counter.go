@@ -23,6 +23,7 @@ type Counter struct {
 
 	rt   *runtime
 	last map[string][]byte // body asked last, by teacher and effort
+	fit  map[[2]string]int // tasks of which the student scores answers, by domain and effort
 }
 
 // A TeacherCount is what one teacher would be asked.
@@ -117,6 +118,7 @@ func (c *Counter) Count(ctx context.Context, tasks []datasets.Task) error {
 		c.Teachers[id] = n
 	}
 	c.countJudges(tasks)
+	c.countFit(tasks)
 	return c.fallbacks(rule, tasks)
 }
 

@@ -129,7 +129,7 @@ func (a *Activities) plan(ctx context.Context, ref wire.BuildRef, found *foundPr
 		Budget: limited, Sandbox: sandboxed,
 		Key: key, Tasks: plan.Tasks, Prompts: plan.Prompts, Duplicates: plan.Duplicates,
 		BadRows: plan.BadRows, Shards: len(plan.Shards), Dropped: plan.Filtered.Dropped(),
-		Measure: rt.needsStats(), Judges: rt.judgePlans(), Fallbacks: rt.fallbackPlans(),
+		Measure: rt.needsStats(), Judges: rt.judgePlans(), Fallbacks: rt.fallbackPlans(), Fit: rt.fitPlan(),
 	}
 	for i := range rt.recipe.Teachers {
 		t := rt.teachers[rt.recipe.Teachers[i].ID]

@@ -97,7 +97,8 @@ type reparsing struct {
 	rt              *runtime
 	seal            *seal
 	result          ReparseResult
-	measuring       bool // answers are gathered, and nobody judges them
+	measuring       bool                 // answers are gathered, and nobody judges them
+	fit             map[string][]toldFit // what the student said, by task
 }
 
 func (w *reparsing) run(ctx context.Context) error {
@@ -191,6 +192,15 @@ func (w *reparsing) write(ctx context.Context, dir string) (*tables, error) {
 	t.rt = w.rt
 	if w.rt.recipe.Logprobs != nil {
 		t.logprobs = newTable[datasets.LogprobRow](dir, datasets.TableLogprobs, "all")
+	}
+	look := func(ctx context.Context, asks []answers.Ask) ([]answers.History, error) {
+		return w.Answers.History(ctx, w.started, asks)
+	}
+	if w.fit, err = w.seal.studentFit(ctx, look, func(visit func(*refinedTask) error) error { return w.each(ctx, "looked for", visit) }); err != nil {
+		return nil, err
+	}
+	if w.fit != nil {
+		t.fit = newTable[datasets.FitRow](dir, datasets.TableStudentFit, "all")
 	}
 	next, stop := iter.Pull2(catalog.ReadTable[datasets.Candidate](ctx, w.Catalog, w.old, datasets.TableCandidates))
 	defer stop()
@@ -341,7 +351,6 @@ func (w *reparsing) one(t *tables, r *refinedTask, before *oldCandidates) error 
 	for i := range r.Candidates {
 		c := &r.Candidates[i]
 		w.compare(old[c.SampleID], c)
-		w.seal.report.Add(c)
 		if t.logprobs != nil && i < len(r.logprobs) && r.logprobs[i] != nil {
 			row := r.logprobs[i]
 			row.Accepted, row.Selected = c.Accepted, c.Selected
@@ -351,10 +360,16 @@ func (w *reparsing) one(t *tables, r *refinedTask, before *oldCandidates) error 
 			r.logprobs[i] = nil
 		}
 	}
+	if err := compareTask(w.seal.report, r.Candidates, r.Judgements); err != nil {
+		return err
+	}
 	if err := w.seal.pay(r, t); err != nil {
 		return err
 	}
-	return t.add(r)
+	if err := t.add(r); err != nil {
+		return err
+	}
+	return w.seal.tellFit(w.fit, r, t)
 }
 
 // compare counts what reads differently.

@@ -161,6 +161,13 @@ func (s *seal) write(ctx context.Context, dir string) (*tables, error) {
 		t.logprobs = newTable[datasets.LogprobRow](dir, datasets.TableLogprobs, "all")
 	}
 	t.rt = s.rt
+	fit, err := s.studentFit(ctx, s.a.historyAsOf(time.Now()), eachOf(tasks))
+	if err != nil {
+		return nil, err
+	}
+	if fit != nil {
+		t.fit = newTable[datasets.FitRow](dir, datasets.TableStudentFit, "all")
+	}
 	mix, err := s.mixed(ctx, dir, tasks)
 	if err != nil {
 		return nil, errors.Join(err, t.close())
@@ -183,6 +190,9 @@ func (s *seal) write(ctx context.Context, dir string) (*tables, error) {
 			return nil, errors.Join(err, t.close())
 		}
 		if err := t.add(&r); err != nil {
+			return nil, errors.Join(err, t.close())
+		}
+		if err := s.tellFit(fit, &r, t); err != nil {
 			return nil, errors.Join(err, t.close())
 		}
 		if n++; n%4096 == 0 {

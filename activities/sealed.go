@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/datasets/catalog"
@@ -150,12 +151,18 @@ type PreviewTask struct {
 	Judgements []datasets.Judgement `json:"judgements,omitempty"`
 	Judged     []datasets.JudgeRow  `json:"judged,omitempty"`   // what judges were asked
 	Attempts   []datasets.Attempt   `json:"attempts,omitempty"` // every request of these, each once
+	Fit        []datasets.FitRow    `json:"student_fit,omitempty"`
+	Scored     []datasets.Attempt   `json:"scored,omitempty"` // requests to the student
 }
 
 // preview keeps the sample's tasks for whoever asked for them, and publishes
 // nothing.
 func (s *seal) preview(ctx context.Context, dir string) (*wire.BuildOutput, error) {
 	refined, err := s.tasks(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	fit, err := s.studentFit(ctx, s.a.historyAsOf(time.Now()), eachOf(refined))
 	if err != nil {
 		return nil, err
 	}
@@ -172,6 +179,10 @@ func (s *seal) preview(ctx context.Context, dir string) (*wire.BuildOutput, erro
 			return nil
 		}); err != nil {
 			return nil, err
+		}
+		for i := range fit[r.Task.TaskID] {
+			told := &fit[r.Task.TaskID][i]
+			one.Fit, one.Scored = append(one.Fit, told.Row), append(one.Scored, s.payFit(told)...)
 		}
 		tasks = append(tasks, one)
 	}

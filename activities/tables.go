@@ -108,6 +108,7 @@ type tables struct {
 	candidates  *tableWriter[datasets.Candidate]
 	attempts    *tableWriter[datasets.Attempt]
 	logprobs    *tableWriter[datasets.LogprobRow] // nil where the recipe asks for none
+	fit         *tableWriter[datasets.FitRow]     // nil where no student scores
 
 	pairs, testPairs *tableWriter[datasets.Pair]
 	judgements       *tableWriter[datasets.JudgeRow]
@@ -132,6 +133,9 @@ func (t *tables) all() []table {
 	list := []table{t.train, t.test, t.prompts, t.candidates, t.attempts}
 	if t.logprobs != nil {
 		list = append(list, t.logprobs)
+	}
+	if t.fit != nil {
+		list = append(list, t.fit)
 	}
 	return append(list, t.pairs, t.testPairs, t.judgements)
 }

@@ -124,6 +124,9 @@ func (b *build) run(ctx workflow.Context) (*wire.BuildOutput, error) {
 	if err := b.askAndRefine(ctx); err != nil {
 		return nil, b.end(ctx, err)
 	}
+	if err := b.scoreStudentFit(ctx); err != nil {
+		return nil, b.end(ctx, err)
+	}
 	b.enter(ctx, wire.PhaseSeal)
 	out, err := b.seal(ctx)
 	if err != nil {

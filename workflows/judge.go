@@ -31,6 +31,9 @@ func (b *build) announceJudges(ctx workflow.Context) error {
 	for _, f := range b.plan.Fallbacks {
 		queues = append(queues, f.Queue)
 	}
+	if f := b.plan.Fit; f != nil {
+		queues = append(queues, f.Queue)
+	}
 	if len(queues) == 0 {
 		return nil
 	}
@@ -46,7 +49,7 @@ func (b *build) beginJudging(ctx workflow.Context) {
 // interruptJudging interrupts the rounds in flight: what they have asked is kept,
 // and the rest is asked when they are begun again.
 func (b *build) interruptJudging() {
-	if len(b.plan.Judges) == 0 && len(b.plan.Fallbacks) == 0 || b.judges.root == nil {
+	if len(b.plan.Judges) == 0 && len(b.plan.Fallbacks) == 0 && b.plan.Fit == nil || b.judges.root == nil {
 		return
 	}
 	b.judges.halt()

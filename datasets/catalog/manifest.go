@@ -303,10 +303,10 @@ func (m *Manifest) complete(now time.Time) error {
 
 // deterministic are the tables that depend on nothing but recipe, answers and
 // the version of the program.
-var deterministic = []string{datasets.TableTrain, datasets.TableTest, datasets.TablePairs, datasets.TablePrompts, datasets.TableLogprobs}
+var deterministic = []string{datasets.TableTrain, datasets.TableTest, datasets.TablePairs, datasets.TablePrompts, datasets.TableLogprobs, datasets.TableStudentFit}
 
 // Unchanged reports whether files hold, byte for byte, the train, test, pairs,
-// prompts and logprobs tables of parent. Candidates may differ: latencies and costs are
+// prompts, logprobs and student_fit tables of parent. Candidates may differ: latencies and costs are
 // in them. A nil parent has no files.
 func (c *Catalog) Unchanged(parent *Manifest, files []FileRef) bool {
 	if parent == nil {

@@ -41,6 +41,7 @@ func Tables() []Table {
 		{datasets.TablePrompts, Fingerprint[datasets.PromptRow](), Columns[datasets.PromptRow]()},
 		{datasets.TableAttempts, Fingerprint[datasets.Attempt](), Columns[datasets.Attempt]()},
 		{datasets.TableLogprobs, Fingerprint[datasets.LogprobRow](), Columns[datasets.LogprobRow]()},
+		{datasets.TableStudentFit, Fingerprint[datasets.FitRow](), Columns[datasets.FitRow]()},
 		{datasets.TableJudgements, Fingerprint[datasets.JudgeRow](), Columns[datasets.JudgeRow]()},
 	}
 }

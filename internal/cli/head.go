@@ -45,7 +45,7 @@ not match, and are counted on stderr.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.head(cmd.Context(), args[0], f) },
 	}
 	cmd.Flags().IntVarP(&f.number, "number", "n", 5, "most rows that are shown")
-	cmd.Flags().StringVar(&f.table, "table", datasets.TableTrain, "table: train, test, pairs, candidates, prompts, attempts, judgements or logprobs")
+	cmd.Flags().StringVar(&f.table, "table", datasets.TableTrain, "table: train, test, pairs, candidates, prompts, attempts, judgements, logprobs or student_fit")
 	cmd.Flags().StringVar(&f.where, "where", "", "condition that the rows meet")
 	cmd.Flags().BoolVar(&f.full, "full", false, "texts in full, however long")
 	return cmd
@@ -94,8 +94,10 @@ func headOf(f headFlags) (look, error) {
 		return headTable(f, entryOfLogprobs)
 	case datasets.TableJudgements:
 		return headTable(f, entryOfJudgement)
+	case datasets.TableStudentFit:
+		return headTable(f, entryOfFit)
 	}
-	return nil, usage("--table %s: want train, test, pairs, candidates, prompts, attempts, judgements or logprobs", f.table)
+	return nil, usage("--table %s: want train, test, pairs, candidates, prompts, attempts, judgements, logprobs or student_fit", f.table)
 }
 
 func headTable[T any](f headFlags, describe func(*T) entry) (look, error) {

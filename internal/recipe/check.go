@@ -52,6 +52,7 @@ func (c *checker) run() {
 	c.budget()
 	c.splits()
 	c.notify()
+	c.student()
 	if c.r.Handoff != nil && c.r.Student == nil {
 		c.fault("handoff", "there is no student to train", "add student: {model: …}")
 	}

@@ -349,6 +349,9 @@ func (r *Recipe) judgeSet() map[string]bool {
 	if j := r.Merge.Judge; j != nil {
 		named[j.Teacher] = true
 	}
+	if s := r.StudentScore(); s != nil {
+		named[s.Teacher] = true
+	}
 	return named
 }
 

@@ -345,6 +345,8 @@ type Student struct {
 	ChatTemplate string `yaml:"chat_template"`
 	// Longest sequence, in tokens.
 	MaxLength int `yaml:"max_length" min:"1"`
+	// Who serves the student, to say how likely accepted answers are to it.
+	Score *StudentScore `yaml:"score"`
 }
 
 // A Handoff says which trainer takes the dataset and what starts it.

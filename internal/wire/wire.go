@@ -198,6 +198,8 @@ type PlanOutput struct {
 	Sandbox bool `json:"sandbox,omitempty"`
 	// Dropped counts the tasks that the filters of prompts left out.
 	Dropped int64 `json:"dropped,omitempty"`
+	// Fit has the student score accepted answers before the seal.
+	Fit *FitPlan `json:"fit,omitempty"`
 	// Fallbacks are the teachers that tasks may go on to where others failed.
 	Fallbacks []FallbackPlan `json:"fallbacks,omitempty"`
 }
