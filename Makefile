@@ -85,6 +85,10 @@ bench-parquet: ## our Parquet beside pyarrow's: write, read, read a few columns,
 bench-parquet-memory: ## ten million rows as a version and its exports, in less than 500 MiB each (minutes, 12 GB of disk)
 	CGO_ENABLED=0 go test -tags noembed,parquetbench -run TenMillion -count=1 -timeout 2h -v ./test/parquetbench
 
+.PHONY: publish-rounds
+publish-rounds: ## kill 200 publishers at every step over the embedded store; about a minute
+	STILLHOUSE_PUBLISH_ROUNDS=200 CGO_ENABLED=0 go test -tags integration -count=1 -v -run 'TestKilledPublishers|TestSixteenPublishers' ./test/e2e
+
 .PHONY: contract
 contract: ## write docs/contract and the other golden files anew from the code's declarations
 	.ci/contract
