@@ -14,6 +14,7 @@ type chartPoint struct {
 	Label             string  // for who cannot see it
 	Frontier, Leftish bool
 	DX, DY            float64 // of the name
+	Named             bool    // there is room for the name
 }
 
 // A chart of cost against quality: dollars per accepted row to the right, in
@@ -95,6 +96,10 @@ func (s *Scope) costChart() *chart {
 	return c
 }
 
+// crowded is from how many points on a name without room is left out: pointing
+// at a point tells it, and the table has it.
+const crowded = 12
+
 // placeNames gives each point's name a place where it meets no other name and no
 // point; where there is none, the place where it meets the least.
 func placeNames(points []chartPoint) {
@@ -135,7 +140,9 @@ func placeNames(points []chartPoint) {
 				}
 			}
 		}
-		taken = append(taken, best)
+		if p.Named = least < 1 || len(points) <= crowded; p.Named {
+			taken = append(taken, best)
+		}
 	}
 }
 

@@ -3,7 +3,9 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Markdown writes the comparison as GitHub-flavoured Markdown: the same tables as the page, to
@@ -56,6 +58,11 @@ func (r *Report) Markdown(w io.Writer) error {
 		m.table(3, rows[0], rows[1:])
 		m.list(text)
 	}
+	if rows := r.spreadRows(); len(rows) > 1 {
+		m.text("## How they answer")
+		m.text("Medians, and in brackets what one answer in twenty exceeds; lengths in code points.")
+		m.table(2, rows[0], rows[1:])
+	}
 	if len(r.Drift) > 0 {
 		m.text("## Drift")
 		m.drift(r.Drift)
@@ -83,28 +90,54 @@ func (m *markdown) list(items []string) {
 	}
 }
 
-// table writes a table whose first left columns are texts.
+// table writes a table whose first left columns are texts. Columns that no row
+// fills are left out, and cells are padded, so that the source can be read as it
+// stands.
 func (m *markdown) table(left int, head []string, rows [][]string) {
-	m.row(head)
-	for i := range head {
+	kept := filled(left, head, rows)
+	widths := make([]int, len(head))
+	cell := func(row []string, i int) string { return escapeMarkdown(row[i]) }
+	for _, row := range append([][]string{head}, rows...) {
+		for _, i := range kept {
+			widths[i] = max(widths[i], 4, utf8.RuneCountInString(cell(row, i)))
+		}
+	}
+	write := func(row []string) {
+		for _, i := range kept {
+			text := cell(row, i)
+			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text))
+			if i < left {
+				m.b.WriteString("| " + text + pad + " ")
+			} else {
+				m.b.WriteString("| " + pad + text + " ")
+			}
+		}
+		m.b.WriteString("|\n")
+	}
+	write(head)
+	for _, i := range kept {
 		if i < left {
-			m.b.WriteString("| --- ")
+			m.b.WriteString("| " + strings.Repeat("-", widths[i]) + " ")
 		} else {
-			m.b.WriteString("| ---: ")
+			m.b.WriteString("| " + strings.Repeat("-", widths[i]-1) + ": ")
 		}
 	}
 	m.b.WriteString("|\n")
 	for _, row := range rows {
-		m.row(row)
+		write(row)
 	}
 	m.b.WriteByte('\n')
 }
 
-func (m *markdown) row(cells []string) {
-	for _, c := range cells {
-		m.b.WriteString("| " + escapeMarkdown(c) + " ")
+// filled are the columns of a table in which some row has something.
+func filled(left int, head []string, rows [][]string) []int {
+	var out []int
+	for i := range head {
+		if i < left || len(rows) == 0 || slices.ContainsFunc(rows, func(row []string) bool { return row[i] != "-" && row[i] != "" }) {
+			out = append(out, i)
+		}
 	}
-	m.b.WriteString("|\n")
+	return out
 }
 
 func (m *markdown) scope(s *Scope) {
@@ -125,6 +158,7 @@ func (m *markdown) scope(s *Scope) {
 	if s.Together == nil {
 		return
 	}
+	m.overlap(s.Together)
 	m.text(escapeMarkdown(s.Together.Line()))
 	rows = nil
 	for _, v := range s.Together.Values {

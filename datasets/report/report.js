@@ -69,7 +69,7 @@
   var places = {};
   data.tasks.forEach(function (t) { places[t.where] = (places[t.where] || 0) + 1; });
   Object.keys(places).sort().forEach(function (p) {
-    var o = make("option", "", p + " (" + places[p] + ")");
+    var o = make("option", "", (p.length > 60 ? p.slice(0, 59) + "…" : p) + " (" + places[p] + ")");
     o.value = p;
     domain.appendChild(o);
   });

@@ -45,7 +45,7 @@ func (r *Report) Table(w io.Writer, width int) error {
 
 // restLines write what follows the tables of figures.
 func (r *Report) restLines(w io.Writer, width int) error {
-	for _, write := range []func(io.Writer, int) error{r.spendLines, r.strataLines, r.alarmLines, r.comparisonLines, r.preferenceLines, r.fitLines, r.driftLines} {
+	for _, write := range []func(io.Writer, int) error{r.spendLines, r.strataLines, r.alarmLines, r.comparisonLines, r.spreadLines, r.preferenceLines, r.fitLines, r.driftLines} {
 		if err := write(w, width); err != nil {
 			return err
 		}
