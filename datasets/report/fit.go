@@ -97,8 +97,8 @@ func (f *fitting) keep(s string) string {
 	return s
 }
 
-// check refuses what no model can have said.
-func (a *FitAnswer) check() error {
+// Check refuses what no model can have said.
+func (a *FitAnswer) Check() error {
 	switch {
 	case a.Why != "":
 		return nil
@@ -122,7 +122,7 @@ func (a *Aggregator) SetStudent(student, from string) { a.fit.student, a.fit.fro
 func (a *Aggregator) AddFit(f FitAnswer) error { return a.fit.add(f) }
 
 func (f *fitting) add(one FitAnswer) error {
-	if err := one.check(); err != nil {
+	if err := one.Check(); err != nil {
 		return err
 	}
 	if one.Why != "" {

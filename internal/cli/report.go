@@ -24,7 +24,7 @@ import (
 func init() { register(reportCommand) }
 
 func reportCommand(a *app) *cobra.Command {
-	var out, judgements string
+	var out, judgements, fit string
 	cmd := &cobra.Command{
 		Use:   "report REF...",
 		Short: "Show the comparison of the teachers of one version, or of several",
@@ -42,12 +42,13 @@ asked in both, and different teachers on common prompts.
 With --judgements it takes a judge's preferences from a file, of a version's
 teachers or, without a REF, of any: JSON lines or an array of generator_1,
 generator_2 and preference (1: the first is better, 2: the second), as AlpacaEval
-publishes them; instruction, judge, output_1 and output_2 are optional.`,
+publishes them; instruction, judge, output_1 and output_2 are optional.` + fitText,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.report(cmd.Context(), args, out, judgements)
+			return a.report(cmd.Context(), args, out, judgements, fit)
 		},
 	}
 	cmd.Flags().StringVar(&judgements, "judgements", "", "file of preferences that were judged elsewhere")
+	cmd.Flags().StringVar(&fit, "student-fit", "", "file of how likely the answers are to a student, scored elsewhere")
 	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write, .json, .md, .html or .parquet, instead of the table")
 	return cmd
 }
@@ -86,9 +87,12 @@ func (a *app) writeReportOf(ctx context.Context, file string, r *refReport, publ
 // maxPage bounds a published page, in bytes.
 const maxPage = 256 << 20
 
-func (a *app) report(ctx context.Context, refs []string, file, judgements string) error {
+func (a *app) report(ctx context.Context, refs []string, file, judgements, fit string) error {
 	if len(refs) == 0 && judgements == "" {
 		return usage("which version? give a REF such as maths or maths@3, or --judgements FILE")
+	}
+	if len(refs) != 1 && fit != "" {
+		return usage("--student-fit is of the answers of one version; give one REF")
 	}
 	if len(refs) > 1 && judgements != "" {
 		return usage("--judgements belongs to one report; give one REF")
@@ -99,6 +103,9 @@ func (a *app) report(ctx context.Context, refs []string, file, judgements string
 	kind := filepath.Ext(file)
 	if file != "" && !slices.Contains([]string{".json", ".html", ".md", ".parquet"}, kind) {
 		return usage("-o %s: the file's ending says what is written; use .json, .md, .html or .parquet", file)
+	}
+	if kind == ".parquet" && fit != "" {
+		return usage("a table of answers does not hold a student's word; leave out --student-fit, or write .json")
 	}
 	if kind == ".parquet" && judgements != "" {
 		return usage("a table of answers does not hold preferences; leave out --judgements, or write .json")
@@ -118,6 +125,11 @@ func (a *app) report(ctx context.Context, refs []string, file, judgements string
 	case len(all) > 1:
 		return a.reportVersions(ctx, all, file)
 	}
+	if fit != "" {
+		if err := a.studentFit(ctx, &all[0], fit); err != nil {
+			return err
+		}
+	}
 	if judgements != "" {
 		if len(all) == 0 {
 			all = []refReport{{Ref: filepath.Base(judgements), Report: report.New(nil).Report()}}
@@ -128,7 +140,7 @@ func (a *app) report(ctx context.Context, refs []string, file, judgements string
 	}
 	switch {
 	case file != "":
-		if err := a.writeReportOf(ctx, file, &all[0], judgements == ""); err != nil {
+		if err := a.writeReportOf(ctx, file, &all[0], judgements == "" && fit == ""); err != nil {
 			return err
 		}
 		a.say("wrote the comparison of %s to %s", all[0].Ref, file)
