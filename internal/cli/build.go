@@ -131,10 +131,8 @@ type run struct {
 // one that runs already.
 func (s *session) submit(ctx context.Context, r *recipe.Recipe, budgetMicros int64, refresh string) (*run, error) {
 	if s.app.store != "" {
-		if p, ok := s.bucket.(interface{ Probe(context.Context) error }); ok {
-			if err := p.Probe(ctx); err != nil {
-				return nil, fmt.Errorf("store %s can't be published to: %w", s.bucket, err)
-			}
+		if err := refuseCareless(ctx, s.bucket); err != nil {
+			return nil, err
 		}
 	}
 	if err := s.needAttributes(ctx); err != nil {

@@ -245,7 +245,7 @@ func freeBytes(dir string) (int64, error) {
 }
 
 // ownVariables are the variables that this program reads.
-var ownVariables = []string{"STILLHOUSE_HOME", "STILLHOUSE_STORE", "STILLHOUSE_TEMPORAL"}
+var ownVariables = []string{"STILLHOUSE_HOME", "STILLHOUSE_STORE", "STILLHOUSE_TEMPORAL", kmsKeyVariable, pathStyleVariable}
 
 // otherVariables are of this name and read by others: by tests, and by shells
 // that took over what env prints.

@@ -202,7 +202,7 @@ func (a *app) openURL(ctx context.Context, url string) (objstore.Bucket, error) 
 	if e := a.embeddedEndpoint(ctx); e != nil {
 		return s3.Open(ctx, embeddedStore(e, strings.TrimPrefix(url, "s3://")))
 	}
-	return s3.Open(ctx, s3.Options{URL: url})
+	return s3.Open(ctx, a.s3Options(url))
 }
 
 // embeddedEndpoint is the running embedded store if the environment's endpoint

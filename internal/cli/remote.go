@@ -20,7 +20,7 @@ func (a *app) listRemote(ctx context.Context, url string) ([]sources.File, error
 	if err := a.policy.Source(url); err != nil {
 		return nil, err
 	}
-	b, err := s3.Open(ctx, s3.Options{URL: "s3://" + bucket})
+	b, err := s3.Open(ctx, a.s3Options("s3://"+bucket))
 	if err != nil {
 		return nil, err
 	}

@@ -86,7 +86,7 @@ func (a *app) openRemoteStore(ctx context.Context) (objstore.Bucket, error) {
 	if err := a.checkStore(); err != nil {
 		return nil, err
 	}
-	b, err := s3.Open(ctx, s3.Options{URL: a.store})
+	b, err := s3.Open(ctx, a.s3Options(a.store))
 	switch {
 	case err == nil:
 		return b, nil

@@ -54,6 +54,19 @@ func (a *app) tag(ctx context.Context, ref, tag string) error {
 // worker starts with it, so builds that were interrupted stay as they are and
 // spend nothing.
 func (a *app) writeStore(ctx context.Context) (objstore.Bucket, func(), error) {
+	b, closeStore, err := a.openForWriting(ctx)
+	if err != nil || a.store == "" {
+		return b, closeStore, err
+	}
+	if err := refuseCareless(ctx, b); err != nil {
+		closeStore()
+		return nil, nil, err
+	}
+	return b, closeStore, nil
+}
+
+// openForWriting is writeStore without a look at what the store is like.
+func (a *app) openForWriting(ctx context.Context) (objstore.Bucket, func(), error) {
 	if a.store != "" {
 		if err := a.checkPlaces(); err != nil {
 			return nil, nil, err

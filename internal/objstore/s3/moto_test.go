@@ -30,8 +30,8 @@ import (
 )
 
 // moto is a second implementation of S3 by other people (PyPI: moto[server]). It
-// is started once where moto_server is on the PATH or STILLHOUSE_MOTO names it;
-// STILLHOUSE_REQUIRE_MOTO=1 makes its absence a failure.
+// is started once where STILLHOUSE_MOTO is the path of its moto_server;
+// STILLHOUSE_REQUIRE_MOTO=1 makes its absence a failure. .ci/stores sets both.
 var moto = sync.OnceValues(startMoto)
 
 var motoProcess *os.Process
@@ -45,15 +45,12 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-var errNoMoto = errors.New("moto_server is not installed: pip install -r test/stores/requirements.txt, or set STILLHOUSE_MOTO to its path")
+var errNoMoto = errors.New("no second implementation to test against: pip install -r test/stores/requirements.txt, and set STILLHOUSE_MOTO to the path of moto_server")
 
 func startMoto() (string, error) {
 	path := os.Getenv("STILLHOUSE_MOTO")
 	if path == "" {
-		var err error
-		if path, err = exec.LookPath("moto_server"); err != nil {
-			return "", errNoMoto
-		}
+		return "", errNoMoto
 	}
 	cmd := exec.Command(path, "-H", "127.0.0.1", "-p", "0") // it says which port it got
 	// The process outlives the test that started it, so its pipe is our own.
