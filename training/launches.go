@@ -157,7 +157,7 @@ type SweepOptions struct {
 // stays, a few small files. It is the part of a collection that knows bundles;
 // see [catalog.Catalog.GC].
 func SweepLaunches(ctx context.Context, c *catalog.Catalog, opt SweepOptions) ([]catalog.GCItem, error) {
-	removed := map[catalog.Ref]*time.Time{}
+	removed := map[Dataset]*time.Time{}
 	items := map[string]*catalog.GCItem{}
 	var out []catalog.GCItem
 	keep := func(dataset, why string, objects, bytes int64) {
@@ -226,25 +226,24 @@ func SweepLaunches(ctx context.Context, c *catalog.Catalog, opt SweepOptions) ([
 
 // withdrawnAt is when a bundle's version was withdrawn; nil where it was not,
 // or where the bundle names no version of this store.
-func withdrawnAt(ctx context.Context, c *catalog.Catalog, d Dataset, known map[catalog.Ref]*time.Time) (*time.Time, error) {
-	ref := catalog.Ref{Name: d.Name, Number: d.Version}
+func withdrawnAt(ctx context.Context, c *catalog.Catalog, d Dataset, known map[Dataset]*time.Time) (*time.Time, error) {
 	if catalog.ValidName(d.Name) != nil || d.Version < 1 {
 		return nil, nil
 	}
-	if at, ok := known[ref]; ok {
+	if at, ok := known[d]; ok {
 		return at, nil
 	}
 	v, err := c.Record(ctx, d.Name, d.Version)
 	switch {
 	case errors.Is(err, catalog.ErrUnknown), errors.Is(err, catalog.ErrDamaged), errors.Is(err, catalog.ErrInvalid):
-		known[ref] = nil
+		known[d] = nil
 		return nil, nil
 	case err != nil:
 		return nil, err
-	case v.ManifestSHA256 != d.ManifestDigest || v.Removed == nil:
-		known[ref] = nil
+	case v.BuildID != d.BuildID || v.Removed == nil: // a purge changes the digest
+		known[d] = nil
 		return nil, nil
 	}
-	known[ref] = &v.Removed.At
-	return known[ref], nil
+	known[d] = &v.Removed.At
+	return known[d], nil
 }
