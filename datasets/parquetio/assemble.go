@@ -70,11 +70,20 @@ func assemblyOf(t reflect.Type, file *parquet.File) (*assembly, bool) {
 func (a *assembly) group(t reflect.Type, p *plan, steps []step, offset uintptr) bool {
 	for f := range t.Fields() {
 		tag := f.Tag.Get("parquet")
-		if !f.IsExported() || tag == "-" {
+		if tag == "-" {
+			continue
+		}
+		if f.Anonymous { // its fields are the struct's own
+			if f.Type.Kind() != reflect.Struct || !a.group(f.Type, p, steps, offset+f.Offset) {
+				return false
+			}
+			continue
+		}
+		if !f.IsExported() {
 			continue
 		}
 		name, options, _ := strings.Cut(tag, ",")
-		if f.Anonymous || name == "" || !known(options) || !known(strings.TrimPrefix(f.Tag.Get("parquet-element"), ",")) ||
+		if name == "" || !known(options) || !known(strings.TrimPrefix(f.Tag.Get("parquet-element"), ",")) ||
 			f.Tag.Get("parquet-key")+f.Tag.Get("parquet-value") != "" {
 			return false
 		}

@@ -52,7 +52,7 @@ func walkOf(t reflect.Type) walk {
 		}
 		var fields []field
 		for f := range t.Fields() {
-			if f.IsExported() && f.Tag.Get("parquet") != "-" {
+			if written(f) {
 				fields = append(fields, field{f.Offset, walkOf(f.Type)})
 			}
 		}
@@ -68,6 +68,24 @@ func walkOf(t reflect.Type) walk {
 		return func(_ unsafe.Pointer, size *int64) bool {
 			*size += n
 			return true
+		}
+	}
+}
+
+// written reports whether a field is part of the file: those of an embedded
+// struct are, whether or not its own name is exported.
+func written(f reflect.StructField) bool {
+	return (f.IsExported() || f.Anonymous) && f.Tag.Get("parquet") != "-"
+}
+
+// embed sanitises the fields of an embedded struct into those of out.
+func embed(out, v reflect.Value) {
+	for i := range v.NumField() {
+		switch f := v.Type().Field(i); {
+		case f.IsExported():
+			out.Field(i).Set(sanitised(v.Field(i)))
+		case f.Anonymous:
+			embed(out.Field(i), v.Field(i))
 		}
 	}
 }
@@ -96,8 +114,12 @@ func sanitised(v reflect.Value) reflect.Value {
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() {
+			f := v.Type().Field(i)
+			switch {
+			case f.IsExported():
 				out.Field(i).Set(sanitised(v.Field(i)))
+			case f.Anonymous: // not to be set whole, but its fields are
+				embed(out.Field(i), v.Field(i))
 			}
 		}
 	default:
