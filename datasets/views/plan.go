@@ -64,6 +64,9 @@ func prepare(view string, m *catalog.Manifest, opt Options) (*plan, error) {
 func (p *plan) about(m *catalog.Manifest) *about {
 	a := describe(m, p.view.Name, p.opt, p.warnings)
 	a.Terms = termsOf(m, p.view.Reads.teachers(m))
+	for id := range p.forbidden { // their rows are left out
+		delete(a.Terms, id)
+	}
 	return a
 }
 
