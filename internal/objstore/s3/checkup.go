@@ -157,7 +157,7 @@ func (c *checkup) clock() {
 	case skew >= skewWarn:
 		c.warn("clock", fix, "this machine's clock is off by %v", skew)
 	default:
-		c.ok("clock", "within %v of the store's; an answer took %v", max(skew, time.Second), took.Truncate(time.Millisecond))
+		c.ok("clock", "within %v of the store's; an answer took %v", max(skew, time.Second), took.Round(10*time.Microsecond))
 	}
 }
 
@@ -211,7 +211,7 @@ func (c *checkup) conditions() {
 	err := objstore.Probe(c.ctx, c.Bucket)
 	c.judge("conditions", err, "If-None-Match and If-Match are honoured")
 	err = c.probeParts(c.ctx)
-	c.judge("conditions in parts", err, "If-None-Match is honoured when an upload in parts is completed")
+	c.judge("on completion", err, "If-None-Match is honoured when an upload in parts is completed")
 }
 
 func (c *checkup) judge(name string, err error, fine string) {

@@ -65,7 +65,7 @@ func TestCheckupFindsFaults(t *testing.T) {
 			r.Header.Del("If-Match")
 			return false
 		}},
-		{"conditions in parts", "honours it", func(op, _ string, _ http.ResponseWriter, r *http.Request) bool {
+		{"on completion", "honours it", func(op, _ string, _ http.ResponseWriter, r *http.Request) bool {
 			if op == "complete" {
 				r.Header.Del("If-None-Match")
 			}
