@@ -19,6 +19,12 @@ func ReparseSchema() ([]byte, error) {
 		"The object that `stillhouse reparse --json` prints.")
 }
 
+// PurgeSchema is that of what `purge --json` prints, [PurgeResult].
+func PurgeSchema() ([]byte, error) {
+	return schemaOf(&PurgeResult{}, "purge-result", "Result of purge",
+		"The object that `stillhouse purge --json` prints: what would go, and with --yes what went. It holds names, numbers, keys and digests, never a word of what was erased.")
+}
+
 // NoticeSchema is that of what webhooks and commands are told, [Notice].
 func NoticeSchema() ([]byte, error) {
 	return schemaOf(&Notice{}, "notice", "Notice of a build's end",

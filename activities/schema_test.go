@@ -13,7 +13,7 @@ import (
 var update = flag.Bool("update", false, "write golden files anew")
 
 func TestResultSchemasAreInTheContract(t *testing.T) {
-	for name, make := range map[string]func() ([]byte, error){"build-result": ResultSchema, "reparse-result": ReparseSchema, "notice": NoticeSchema} {
+	for name, make := range map[string]func() ([]byte, error){"build-result": ResultSchema, "reparse-result": ReparseSchema, "purge-result": PurgeSchema, "notice": NoticeSchema} {
 		got, err := make()
 		if err != nil {
 			t.Fatal(err)

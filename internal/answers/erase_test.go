@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -199,11 +200,33 @@ func seq(records ...*Record) func(func(*Record, error) bool) {
 	}
 }
 
+// A breaker fails every request from the cut-th on, while it is armed.
+type breaker struct {
+	armed atomic.Bool
+	n     atomic.Int64
+	cut   int64
+}
+
+// breaking puts a breaker before a bucket that nobody uses yet.
+func breaking(b *mem.Bucket, cut int) *breaker {
+	f := &breaker{cut: int64(cut)}
+	b.Fault = f.fault
+	return f
+}
+
+func (f *breaker) fault(string, string) error {
+	if f.armed.Load() && f.n.Add(1) >= f.cut {
+		return objstore.ErrUnavailable
+	}
+	return nil
+}
+
 // TestEraseInterrupted cuts the erasing at every request that it makes: run
 // again it completes, and in between every other answer is there.
 func TestEraseInterrupted(t *testing.T) {
 	for cut := 1; ; cut++ {
 		bucket := memBucket()
+		b := breaking(bucket, cut)
 		s := opened(t, bucket, t.TempDir(), func(tune *tuning) { tune.closeRows = 4 })
 		var keys []Key
 		for i := range 9 {
@@ -215,18 +238,12 @@ func TestEraseInterrupted(t *testing.T) {
 			mustAppend(t, s, answerTo(a, "stop", text))
 			mustFlush(t, s)
 		}
-		var mu sync.Mutex
-		n := 0
-		bucket.Fault = func(string, string) error {
-			mu.Lock()
-			defer mu.Unlock()
-			if n++; n >= cut {
-				return objstore.ErrUnavailable
-			}
-			return nil
+		if err := s.Close(t.Context()); err != nil {
+			t.Fatal(err)
 		}
+		b.armed.Store(true)
 		_, err := eraser(t, bucket).Erase(t.Context(), endpointA, keys)
-		bucket.Fault = nil
+		b.armed.Store(false)
 		if err != nil && !errors.Is(err, objstore.ErrUnavailable) {
 			t.Fatal(err)
 		}
