@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -117,7 +116,7 @@ func newBoxPlot(measure string, list []Distribution, byEffort bool) boxPlot {
 			p.Table = append(p.Table, boxCells{[]string{name(d.Teacher), name(d.Effort), grouped(d.Count), text(d.P5), text(d.P25), text(d.P50), text(d.P75), text(d.P95)}})
 		}
 	}
-	p.Ticks = sortedTicks(axis.ticks(text))
+	p.Ticks = apart(axis.ticks(text))
 	p.Axis = plotTop + plotRow*float64(len(shown)) + 4
 	p.Height = p.Axis + 24
 	p.Label = p.Title + " by teacher" + map[bool]string{true: " and effort"}[byEffort] + "; the table below has the figures."
@@ -346,7 +345,13 @@ func (t *Together) growth() *growthPlot {
 	return p
 }
 
-// sortedTicks keeps a plot's ticks apart.
-func sortedTicks(ticks []chartTick) []chartTick {
-	return slices.CompactFunc(ticks, func(a, b chartTick) bool { return b.At-a.At < 30 })
+// apart leaves out ticks that stand too near to the one before them.
+func apart(ticks []chartTick) []chartTick {
+	var out []chartTick
+	for _, t := range ticks {
+		if len(out) == 0 || t.At-out[len(out)-1].At >= 44 {
+			out = append(out, t)
+		}
+	}
+	return out
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"slices"
 	"time"
 )
 
@@ -54,15 +55,15 @@ func (r *Versions) figuresRows(named map[string]string) [][]string {
 
 // sameRows are one teacher in two versions; what changed, later minus earlier.
 func (r *Versions) sameRows(named map[string]string) [][]string {
-	rows := [][]string{{"teacher", "versions", "common", "anew", "change", "95 %", "p (Holm)", "length", "p (Holm)", "reasoning", "p (Holm)", "finding"}}
+	rows := [][]string{{"teacher", "versions", "finding", "common", "anew", "change", "95 %", "p (Holm)", "length", "p (Holm)", "reasoning", "p (Holm)"}}
 	for i := range r.Same {
 		x := &r.Same[i]
-		row := []string{name(x.ATeacher), named[x.AVersion] + " → " + named[x.BVersion], grouped(x.Common), grouped(x.Common - x.Reused), "-", "-", "-", "-", "-", "-", "-", x.change()}
+		row := []string{name(x.ATeacher), named[x.AVersion] + " → " + named[x.BVersion], x.change(), grouped(x.Common), grouped(x.Common - x.Reused), "-", "-", "-", "-", "-", "-", "-"}
 		if d := x.Difference; d != nil {
-			row[4], row[5], row[6] = points(-d.Value), points(-d.High)+" to "+points(-d.Low), pValue(x.PHolm)
+			row[5], row[6], row[7] = points(-d.Value), points(-d.High)+" to "+points(-d.Low), pValue(x.PHolm)
 		}
-		row[7], row[8] = x.Length.cells()
-		row[9], row[10] = x.Reasoning.cells()
+		row[8], row[9] = x.Length.cells()
+		row[10], row[11] = x.Reasoning.cells()
 		rows = append(rows, row)
 	}
 	return rows
@@ -107,7 +108,7 @@ func (x *Across) change() string {
 // differentRows are different teachers of different versions that have common
 // prompts, and how many pairs have none.
 func (r *Versions) differentRows(named map[string]string) (rows [][]string, apart int) {
-	rows = [][]string{{"a", "b", "common prompts", "a - b", "95 %", "p", "p (Holm)", "shows from", "finding"}}
+	rows = [][]string{{"a", "b", "finding", "common prompts", "a - b", "95 %", "p", "p (Holm)", "shows from"}}
 	for i := range r.Different {
 		x := &r.Different[i]
 		if x.Finding == NotComparable {
@@ -115,6 +116,7 @@ func (r *Versions) differentRows(named map[string]string) (rows [][]string, apar
 			continue
 		}
 		row := pairCells(&x.Versus)
+		row = slices.Insert(row[:8:8], 2, row[8])
 		row[0], row[1] = name(x.ATeacher)+" "+named[x.AVersion], name(x.BTeacher)+" "+named[x.BVersion]
 		rows = append(rows, row)
 	}
@@ -172,7 +174,7 @@ func (r *Versions) Table(w io.Writer, width int) error {
 	if err := section("what each version's own comparison says", r.figuresRows(named), 2, []int{12, 11, 10, 6, 3, 13, 9, 8, 5}); err != nil {
 		return err
 	}
-	if err := section("one teacher in two versions, in points, on the tasks that it was asked at first hand in both; anew: tasks that do not have the same answer in both", r.sameRows(named), 2, []int{10, 8, 9, 5, 7, 6}); err != nil {
+	if err := section("one teacher in two versions, in points, on the tasks that it was asked at first hand in both; anew: tasks that do not have the same answer in both", r.sameRows(named), 3, []int{11, 9, 10, 6, 8, 7}); err != nil {
 		return err
 	}
 	if err := lines(w, r.nameLines(named), width); err != nil {
@@ -180,7 +182,7 @@ func (r *Versions) Table(w io.Writer, width int) error {
 	}
 	rows, apart := r.differentRows(named)
 	more := max(0, len(rows)-1-shownPairs)
-	if err := section("different teachers, in points, on the prompts that both were asked at first hand", rows[:len(rows)-more], 2, []int{5, 7, 4, 2}); err != nil {
+	if err := section("different teachers, in points, on the prompts that both were asked at first hand", rows[:len(rows)-more], 3, []int{6, 8, 5, 3}); err != nil {
 		return err
 	}
 	var rest []string
@@ -205,14 +207,14 @@ func (r *Versions) Markdown(w io.Writer) error {
 	if rows = r.sameRows(named); len(rows) > 1 {
 		m.text("## One teacher in two versions")
 		m.text(fmt.Sprintf("In points, on the tasks that it was asked at first hand in both, of which those under “anew” do not have the same answer in both; Holm's adjustment is over a family of %d.", r.SameFamily))
-		m.table(2, rows[0], rows[1:])
+		m.table(3, rows[0], rows[1:])
 		m.list(r.nameLines(named))
 	}
 	if rows, apart := r.differentRows(named); len(r.Different) > 0 {
 		m.text("## Different teachers of different versions")
 		m.text(fmt.Sprintf("In points, on the prompts that both were asked at first hand; Holm's adjustment is over a family of %d.", r.DifferentFamily))
 		if len(rows) > 1 {
-			m.table(2, rows[0], rows[1:])
+			m.table(3, rows[0], rows[1:])
 		}
 		if line := apartLine(apart); line != "" {
 			m.text(line)
@@ -266,7 +268,7 @@ func (r *Versions) sections() []versionsSection {
 		section("What each version’s own comparison says", "", 2, r.figuresRows(named)),
 	}
 	if len(r.Same) > 0 {
-		s := section("One teacher in two versions", fmt.Sprintf("Change of the pass rate in points, on the tasks that it was asked at first hand in both, of which those under “anew” do not have the same answer in both; Holm’s adjustment is over a family of %d.", r.SameFamily), 2, r.sameRows(named))
+		s := section("One teacher in two versions", fmt.Sprintf("Change of the pass rate in points, on the tasks that it was asked at first hand in both, of which those under “anew” do not have the same answer in both; Holm’s adjustment is over a family of %d.", r.SameFamily), 3, r.sameRows(named))
 		for i := range s.Rows {
 			if d := r.Same[i].Difference; d != nil {
 				s.Rows[i].Swing = &Estimate{Value: -d.Value, Low: -d.High, High: -d.Low}
@@ -280,7 +282,7 @@ func (r *Versions) sections() []versionsSection {
 	}
 	if len(r.Different) > 0 {
 		rows, apart := r.differentRows(named)
-		s := section("Different teachers of different versions", fmt.Sprintf("Differences of pass rates in points, on the prompts that both were asked at first hand; Holm’s adjustment is over a family of %d.", r.DifferentFamily), 2, rows)
+		s := section("Different teachers of different versions", fmt.Sprintf("Differences of pass rates in points, on the prompts that both were asked at first hand; Holm’s adjustment is over a family of %d.", r.DifferentFamily), 3, rows)
 		at := 0
 		for i := range r.Different {
 			if x := &r.Different[i]; x.Finding != NotComparable {
