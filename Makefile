@@ -65,6 +65,10 @@ integration: build ## end-to-end tests over the real binary
 readers: build ## open what we write with pyarrow, datasets and DuckDB (makes a Python venv in a temporary folder)
 	.ci/readers $(CURDIR)/$(BIN)
 
+.PHONY: trainers
+trainers: ## give what we export to TRL, LLaMA-Factory, Axolotl, verl and ms-swift, from PyPI (25 GB, ten minutes; STILLHOUSE_TRAINERS keeps them)
+	.ci/trainers
+
 .PHONY: storm
 storm: ## ten thousand streams at once in less than a GiB (Linux; needs 11,000 open files)
 	CGO_ENABLED=0 go test -tags storm -count=1 -timeout 15m -v -run TenThousand ./teachers
