@@ -47,8 +47,8 @@ func bundle(t *testing.T, b objstore.Bucket, id string, v catalog.Version, more 
 func twoVersions(t *testing.T, b objstore.Bucket) (first, second catalog.Version) {
 	t.Helper()
 	c := catalog.Open(b)
-	var err error
-	if first, err = c.Publish(t.Context(), catalog.Manifest{Dataset: "maths", BuildID: "b1"}); err != nil {
+	_, err := c.Publish(t.Context(), catalog.Manifest{Dataset: "maths", BuildID: "b1"})
+	if err != nil {
 		t.Fatal(err)
 	}
 	if second, err = c.Publish(t.Context(), catalog.Manifest{Dataset: "maths", BuildID: "b2"}); err != nil {
