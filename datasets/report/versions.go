@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -94,11 +95,11 @@ const (
 )
 
 // A VersionsAggregator collects the candidates of several versions. It keeps of
-// each task and teacher some 150 bytes. It is not safe for use by several
+// each task and teacher some 100 bytes. It is not safe for use by several
 // goroutines.
 type VersionsAggregator struct {
 	versions []*versionRows
-	names    map[string]int32 // of models and systems
+	names    map[string]uint16 // of models and systems
 	list     []string
 }
 
@@ -121,33 +122,48 @@ type acrossRows struct {
 	rows  []acrossRow
 }
 
-// An acrossRow is all samples of one teacher for one task or prompt.
+// A counted is the verdicts of all samples of one teacher for one task or
+// prompt, by a hash of its id.
+type counted struct {
+	id                           uint64
+	samples, pass, fail, unknown uint16
+	errored                      uint16
+}
+
+// row is what the comparison of two teachers takes.
+func (c *counted) row() gridRow {
+	return gridRow{task: c.id, samples: c.samples, pass: c.pass, fail: c.fail, unknown: c.unknown, errored: c.errored}
+}
+
+// An acrossRow is all samples of one teacher for one task. There are as many as
+// tasks, so that it is small.
 type acrossRow struct {
-	gridRow
+	counted
 	prompt        uint64
 	answers       uint64 // which they are, in any order
 	length        lengthSum
 	thought       lengthSum
 	tokens        lengthSum // of the reasoning
-	model, system int32     // of the first answer; 0 where it does not say
+	model, system uint16    // of the first answer; 0 where it does not say
 }
 
+// A lengthSum is of up to 65,535 samples; lengths beyond four billion stay
+// there.
 type lengthSum struct {
-	sum int64
-	n   int32
+	sum uint32
+	n   uint16
 }
 
-func (l *lengthSum) add(v int64) { l.sum += v; l.n++ }
-func (l *lengthSum) join(o lengthSum) {
-	l.sum += o.sum
-	l.n += o.n
+func (l *lengthSum) add(v int64) {
+	l.sum = uint32(min(int64(l.sum)+min(v, math.MaxUint32), math.MaxUint32))
+	l.n++
 }
 
 func (l lengthSum) mean() float64 { return float64(l.sum) / float64(l.n) }
 
 // NewVersions makes an aggregator.
 func NewVersions() *VersionsAggregator {
-	return &VersionsAggregator{names: map[string]int32{"": 0}, list: []string{""}}
+	return &VersionsAggregator{names: map[string]uint16{"": 0}, list: []string{""}}
 }
 
 // Begin starts a version with the figures of its own comparison: what is added
@@ -175,8 +191,8 @@ func (a *VersionsAggregator) Add(c *datasets.Candidate) {
 		v.by[t.id] = t
 		v.teachers = append(v.teachers, t.id)
 	}
-	if n := len(t.rows); n == 0 || t.rows[n-1].task != v.task {
-		t.rows = append(t.rows, acrossRow{gridRow: gridRow{task: v.task}, prompt: v.prompt})
+	if n := len(t.rows); n == 0 || t.rows[n-1].id != v.task {
+		t.rows = append(t.rows, acrossRow{counted: counted{id: v.task}, prompt: v.prompt})
 	}
 	t.rows[len(t.rows)-1].add(a, c)
 }
@@ -217,7 +233,7 @@ func (r *acrossRow) add(a *VersionsAggregator, c *datasets.Candidate) {
 }
 
 // number interns a name; what comes too late is [Other].
-func (a *VersionsAggregator) number(name string) int32 {
+func (a *VersionsAggregator) number(name string) uint16 {
 	n, ok := a.names[name]
 	if ok {
 		return n
@@ -228,7 +244,7 @@ func (a *VersionsAggregator) number(name string) int32 {
 			return n
 		}
 	}
-	n = int32(len(a.list))
+	n = uint16(len(a.list))
 	a.list = append(a.list, strings.Clone(name))
 	a.names[a.list[n]] = n
 	return n
@@ -244,7 +260,7 @@ type contender struct {
 	version *versionRows
 	rows    *acrossRows
 	tasks   []acrossRow // by task
-	prompts []acrossRow // by prompt
+	prompts []counted   // by prompt
 }
 
 // Report compares what was added.
@@ -303,22 +319,23 @@ func (v *versionRows) order() []string {
 }
 
 func newContender(v *versionRows, t *acrossRows) *contender {
-	c := &contender{version: v, rows: t, tasks: t.rows, prompts: slices.Clone(t.rows)}
-	slices.SortFunc(c.tasks, func(a, b acrossRow) int { return cmp.Compare(a.task, b.task) })
-	for i := range c.prompts {
-		c.prompts[i].task = c.prompts[i].prompt
+	c := &contender{version: v, rows: t, tasks: t.rows, prompts: make([]counted, len(t.rows))}
+	slices.SortFunc(c.tasks, func(a, b acrossRow) int { return cmp.Compare(a.id, b.id) })
+	for i := range c.tasks {
+		c.prompts[i] = c.tasks[i].counted
+		c.prompts[i].id = c.tasks[i].prompt
 	}
-	slices.SortFunc(c.prompts, func(a, b acrossRow) int { return cmp.Compare(a.task, b.task) })
+	slices.SortFunc(c.prompts, func(a, b counted) int { return cmp.Compare(a.id, b.id) })
 	c.prompts = joined(c.prompts)
 	return c
 }
 
 // joined makes one row of those of one prompt.
-func joined(rows []acrossRow) []acrossRow {
+func joined(rows []counted) []counted {
 	out := rows[:0]
 	for _, row := range rows {
 		n := len(out)
-		if n == 0 || out[n-1].task != row.task || int(out[n-1].samples)+int(row.samples) >= 1<<16 {
+		if n == 0 || out[n-1].id != row.id || int(out[n-1].samples)+int(row.samples) >= 1<<16 {
 			out = append(out, row)
 			continue
 		}
@@ -341,19 +358,21 @@ func (a *VersionsAggregator) across(x, y *contender, family int) Across {
 		AVersion: x.version.info.Ref, ATeacher: x.rows.id, AModel: x.rows.model,
 		BVersion: y.version.info.Ref, BTeacher: y.rows.id, BModel: y.rows.model, Unit: unitPrompts,
 	}
-	one, two := x.prompts, y.prompts
 	same := x.rows.id == y.rows.id
-	if same {
-		out.Unit, one, two = unitTasks, x.tasks, y.tasks
-	}
 	s := &scoped{ids: []string{label(x.rows.id, x.version.info.Ref), label(y.rows.id, y.version.info.Ref)}, infos: make([]TeacherInfo, 2), family: family, rows: make([][]gridRow, 2)}
 	var length, thought, tokens shift
 	models, systems := map[DriftName]int64{}, map[DriftName]int64{}
-	commonRows(one, two, func(p, q *acrossRow) {
-		s.rows[0], s.rows[1] = append(s.rows[0], p.gridRow), append(s.rows[1], q.gridRow)
-		if !same {
-			return
-		}
+	take := func(p, q *counted) {
+		s.rows[0], s.rows[1] = append(s.rows[0], p.row()), append(s.rows[1], q.row())
+	}
+	if !same {
+		commonOf(x.prompts, y.prompts, func(c *counted) uint64 { return c.id }, take)
+		out.Versus = s.versus(0, 1)
+		return out
+	}
+	out.Unit = unitTasks
+	commonOf(x.tasks, y.tasks, func(r *acrossRow) uint64 { return r.id }, func(p, q *acrossRow) {
+		take(&p.counted, &q.counted)
 		if p.answers == q.answers && p.samples == q.samples {
 			out.Reused++
 		} else {
@@ -365,23 +384,21 @@ func (a *VersionsAggregator) across(x, y *contender, family int) Across {
 		tokens.add(p.tokens, q.tokens)
 	})
 	out.Versus = s.versus(0, 1)
-	if same {
-		out.Length = length.told("code_points")
-		if out.Reasoning = tokens.told("tokens"); out.Reasoning == nil {
-			out.Reasoning = thought.told("code_points")
-		}
-		out.Models, out.Systems = listNames(models), listNames(systems)
+	out.Length = length.told("code_points")
+	if out.Reasoning = tokens.told("tokens"); out.Reasoning == nil {
+		out.Reasoning = thought.told("code_points")
 	}
+	out.Models, out.Systems = listNames(models), listNames(systems)
 	return out
 }
 
-// commonRows visits the rows of two lists, by task, that are of one task.
-func commonRows(a, b []acrossRow, visit func(p, q *acrossRow)) {
+// commonOf visits what two sorted lists have of one id.
+func commonOf[T any](a, b []T, id func(*T) uint64, visit func(p, q *T)) {
 	for x, y := 0, 0; x < len(a) && y < len(b); {
-		switch {
-		case a[x].task < b[y].task:
+		switch i, j := id(&a[x]), id(&b[y]); {
+		case i < j:
 			x++
-		case a[x].task > b[y].task:
+		case i > j:
 			y++
 		default:
 			visit(&a[x], &b[y])
@@ -405,7 +422,7 @@ func (s *shift) add(a, b lengthSum) {
 	s.a += a.mean()
 	s.b += b.mean()
 	// In whole numbers: two means that are equal must be so.
-	left, right := a.sum*int64(b.n), b.sum*int64(a.n)
+	left, right := int64(a.sum)*int64(b.n), int64(b.sum)*int64(a.n)
 	s.longer += count(right > left)
 	s.shorter += count(right < left)
 }
