@@ -206,13 +206,17 @@ func (g *collection) run(ctx context.Context) error {
 // dataset collects one dataset.
 func (g *collection) dataset(ctx context.Context, name string) error {
 	d := &sweep{collection: g, name: name}
-	err := d.look(ctx)
+	err := g.c.notPurging(ctx, name)
+	if errors.Is(err, ErrPurging) {
+		g.leave(name, err, "run gc again once it has ended")
+		return d.keepAll(ctx, "a purge has not ended")
+	}
+	if err == nil {
+		err = d.look(ctx)
+	}
 	if errors.Is(err, ErrDamaged) || errors.Is(err, ErrInvalid) {
 		// What can't be read may need anything.
-		g.report.Problems = append(g.report.Problems, Problem{
-			Key: datasetPrefix(name), What: fmt.Sprintf("nothing of %s was removed: %s", name, err),
-			Next: "look closer with: stillhouse verify " + name,
-		})
+		g.leave(name, err, "look closer with: stillhouse verify "+name)
 		return d.keepAll(ctx, "what it needs can't be read")
 	}
 	if err != nil {
@@ -225,6 +229,13 @@ func (g *collection) dataset(ctx context.Context, name string) error {
 		return err
 	}
 	return d.remove(ctx)
+}
+
+// leave notes that a dataset was left alone.
+func (g *collection) leave(name string, err error, next string) {
+	g.report.Problems = append(g.report.Problems, Problem{
+		Key: datasetPrefix(name), What: fmt.Sprintf("nothing of %s was removed: %s", name, err), Next: next,
+	})
 }
 
 // old reports whether something of that time may go. Without a grace time all

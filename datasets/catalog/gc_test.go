@@ -651,3 +651,34 @@ func TestWithdrawRefuses(t *testing.T) {
 		t.Errorf("a tagged one: %v", err)
 	}
 }
+
+// While rows are being erased, versions change: gc waits.
+func TestGCWaitsForAPurge(t *testing.T) {
+	b := mem.New("b")
+	c := catalog.Open(b)
+	built(t, c, "maths", "b1")
+	enter(t, c, "maths", "dead")
+	draft(t, c, "maths", "dead")
+	finish(t, c, "maths", "dead", catalog.BuildFailed)
+	p := catalog.Purge{ID: "20261201T000000Z-0badcafe", Dataset: "maths", Ref: "maths@1", Scope: catalog.PurgeAnswers}
+	if err := c.BeginPurge(t.Context(), p, []byte("{}")); err != nil {
+		t.Fatal(err)
+	}
+	r := gc(t, c, catalog.GCOptions{Remove: true})
+	if r.Removed.Objects != 0 || len(r.Problems) != 1 || !strings.Contains(r.Problems[0].What, "purge") {
+		t.Errorf("%+v", r)
+	}
+	open, _, err := c.OpenPurge(t.Context(), "maths")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.EndPurge(t.Context(), open); err != nil {
+		t.Fatal(err)
+	}
+	if r := gc(t, c, catalog.GCOptions{Remove: true}); r.Removed.Objects != 3 {
+		t.Errorf("%+v", r)
+	}
+	if purges, err := c.Purges(t.Context(), "maths"); err != nil || len(purges) != 1 {
+		t.Errorf("the record of the purge: %v, %v", purges, err)
+	}
+}

@@ -199,6 +199,12 @@ func (d *sweep) whyGone(id, class string) string {
 func (d *sweep) confirm(ctx context.Context, g *leftover) (wanted string, err error) {
 	_, entered := d.builds[g.id]
 	var now *Intent
+	switch err := d.c.notPurging(ctx, d.name); {
+	case errors.Is(err, ErrPurging):
+		return "a purge has begun", nil
+	case err != nil:
+		return "", err
+	}
 	err = d.c.changeIntent(ctx, d.name, g.id, func(old *Intent) (*Intent, error) {
 		now = old
 		if old == nil || d.alive(old) || old.State == BuildDone || old.Swept != nil {
