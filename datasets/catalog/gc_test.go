@@ -375,14 +375,17 @@ func (i *interruption) fault(string, string) error {
 // A build that starts, goes on or publishes at any moment of a collection keeps
 // what it writes, also without a grace time.
 func TestABuildInTheMiddleOfAGC(t *testing.T) {
+	p := newPublisher(t)
 	type step struct {
 		name string
 		run  func(t *testing.T, c *catalog.Catalog)
 	}
 	steps := []step{
-		{"a whole build", func(t *testing.T, c *catalog.Catalog) { built(t, c, "maths", "new") }},
+		{"a whole build", func(t *testing.T, c *catalog.Catalog) { p.built(t, c, "new") }},
 		{"the publication of a build that runs", func(t *testing.T, c *catalog.Catalog) {
-			publish(t, c, "maths", "running")
+			if _, err := c.Publish(t.Context(), p.draft(t, c, "running")); err != nil {
+				t.Fatal(err)
+			}
 			finish(t, c, "maths", "running", catalog.BuildDone)
 		}},
 	}
@@ -391,12 +394,10 @@ func TestABuildInTheMiddleOfAGC(t *testing.T) {
 			for k := 1; ; k++ {
 				b := mem.New("b")
 				c := catalog.Open(b)
-				built(t, c, "maths", "b1")
+				p.built(t, c, "b1")
 				enter(t, c, "maths", "running")
-				draft(t, c, "maths", "running")
-				enter(t, c, "maths", "dead")
-				draft(t, c, "maths", "dead")
-				finish(t, c, "maths", "dead", catalog.BuildFailed)
+				p.draft(t, c, "running")
+				p.dead(t, c, "dead")
 
 				at := &interruption{at: int64(k), run: func() { s.run(t, catalog.Open(b)) }}
 				b.Fault = at.fault
@@ -422,15 +423,14 @@ func TestABuildInTheMiddleOfAGC(t *testing.T) {
 // Whatever moment a collection dies in, versions are whole and the next one
 // ends the work.
 func TestAGCThatDies(t *testing.T) {
+	p := newPublisher(t)
 	for k := int64(1); ; k++ {
 		b := mem.New("b")
 		c := catalog.Open(b)
 		for n := 1; n <= 3; n++ {
-			built(t, c, "maths", fmt.Sprintf("b%d", n))
+			p.built(t, c, fmt.Sprintf("b%d", n))
 		}
-		enter(t, c, "maths", "dead")
-		draft(t, c, "maths", "dead")
-		finish(t, c, "maths", "dead", catalog.BuildFailed)
+		p.dead(t, c, "dead")
 		f := &crasher{at: k}
 		b.Fault, b.Lost = f.fault, f.lost
 		opt := catalog.GCOptions{KeepLast: 1, Remove: true}

@@ -42,6 +42,32 @@ func (p *publisher) build(ctx context.Context, c *catalog.Catalog, build string)
 	return v, c.FinishIntent(ctx, "maths", build, catalog.BuildDone, func(in *catalog.Intent) { in.Version = v.Number })
 }
 
+// built runs a build that must not fail.
+func (p *publisher) built(t testing.TB, c *catalog.Catalog, build string) {
+	t.Helper()
+	if _, err := p.build(t.Context(), c, build); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// draft stages a build's files.
+func (p *publisher) draft(t testing.TB, c *catalog.Catalog, build string) catalog.Manifest {
+	t.Helper()
+	m, err := tryDraft(t.Context(), c, "maths", build, p.train0, p.train1, p.prompts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// dead leaves what a build that failed leaves.
+func (p *publisher) dead(t testing.TB, c *catalog.Catalog, build string) {
+	t.Helper()
+	enter(t, c, "maths", build)
+	p.draft(t, c, build)
+	finish(t, c, "maths", build, catalog.BuildFailed)
+}
+
 // A store that dies for a build at a random operation, or breaks now and then
 // while it goes on; builds that are run again or never; and after all of it
 // every version that was promised is there and whole, none is half, and a
