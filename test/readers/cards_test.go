@@ -5,6 +5,8 @@ package readers
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -111,6 +113,50 @@ func TestTheHubReadsCards(t *testing.T) {
 			if string(text) != `[[5,6,70000],[-100,-100,70000],[[[70000,-0.5],[3,-3.25]],[[2,-1],[1,-2]]]]` {
 				t.Errorf("%s: %s", name, text)
 			}
+		}
+	}
+}
+
+// TestDistillKitItself decompresses with DistillKit's own code, where
+// STILLHOUSE_DISTILLKIT names a checkout of it and the interpreter has torch.
+func TestDistillKitItself(t *testing.T) {
+	checkout := os.Getenv("STILLHOUSE_DISTILLKIT")
+	if checkout == "" {
+		t.Skip("STILLHOUSE_DISTILLKIT names no checkout of DistillKit")
+	}
+	dir := t.TempDir()
+	c := catalog.Open(mem.New("b"))
+	random := rand.New(rand.NewPCG(1, 2))
+	const tokens, k = 40, 7
+	for _, vocabulary := range []int{50_257, 131_072, 131_073, 248_000} {
+		row := datasets.LogprobRow{
+			SampleID: "s", PromptID: "p", Split: "train", Selected: true, Complete: true, Tokens: tokens, TopK: k, PromptTokenIDs: []int32{1, 2, 3}, TokenizerSHA256: ptr("00"),
+		}
+		want := make([][][2]float64, tokens)
+		for i := range tokens {
+			row.TokenIDs, row.Logprobs, row.TokenBytes, row.TailLogmass = append(row.TokenIDs, ptr(int32(i))), append(row.Logprobs, ptr(float32(-1))), append(row.TokenBytes, nil), append(row.TailLogmass, nil)
+			p := float32(0)
+			for range k {
+				p -= random.Float32()
+				id := random.Int32N(int32(vocabulary))
+				row.TopTokenIDs, row.TopLogprobs = append(row.TopTokenIDs, &id), append(row.TopLogprobs, ptr(p))
+				want[i] = append(want[i], [2]float64{float64(id), float64(p)})
+			}
+		}
+		name := fmt.Sprint(vocabulary)
+		ref, err := c.Stage(t.Context(), "maths", "b"+name, "logprobs", "all", 0, write(t, dir, name, []datasets.LogprobRow{row}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := catalog.Manifest{Dataset: "maths", BuildID: "b" + name, Files: []catalog.FileRef{ref}}
+		folder := filepath.Join(dir, "logits-"+name)
+		if _, err := views.Export(t.Context(), c, &m, views.ViewDistillKit, views.Folder(folder), views.Options{Vocabulary: vocabulary}); err != nil {
+			t.Fatal(err)
+		}
+		var got [][][][2]float64
+		python(t, &got, nil, "distillkit.py", checkout, folder)
+		if diff := cmp.Diff(want, got[0][2:]); diff != "" { // behind the prompt
+			t.Errorf("vocabulary %d: %s", vocabulary, diff)
 		}
 	}
 }
