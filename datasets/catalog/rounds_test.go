@@ -14,6 +14,7 @@ import (
 	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/datasets/catalog"
 	"github.com/stillhouse-data/stillhouse/internal/objstore/mem"
+	"github.com/stillhouse-data/stillhouse/internal/testdata"
 )
 
 // rounds is how many builds die or meet faults in the tests below.
@@ -73,6 +74,7 @@ func (p *publisher) dead(t testing.TB, c *catalog.Catalog, build string) {
 // every version that was promised is there and whole, none is half, and a
 // collection leaves nothing that no version names.
 func TestTwoHundredRoundsOfFaults(t *testing.T) {
+	testdata.Heavy(t)
 	rng := rand.New(rand.NewPCG(7, 9))
 	b, p, at := mem.New("b"), newPublisher(t), new(clock)
 	promised := map[int64]string{}
