@@ -39,19 +39,19 @@ func (i Image) MarshalJSON() ([]byte, error) { return json.Marshal(i.Path) }
 // HuggingFaceFeature is the type that the datasets library is told of.
 func (Image) HuggingFaceFeature() string { return "Image" }
 
-// Images is the column of a row's images. A row without any has an empty list.
-type Images struct {
+// An ImageColumn is the column of a row's images. A row without any has an empty list.
+type ImageColumn struct {
 	Images []Image `json:"images" parquet:"images,list"`
 }
 
-func (i *Images) pictures() []Image { return i.Images }
+func (i *ImageColumn) pictures() []Image { return i.Images }
 
 // extensions are those of the media types that prompts may have.
 var extensions = map[string]string{"image/png": ".png", "image/jpeg": ".jpg", "image/webp": ".webp", "image/gif": ".gif"}
 
 // imagesOf are the images of a row, without their bytes.
-func imagesOf(images []datasets.Image) Images {
-	out := Images{Images: make([]Image, len(images))}
+func imagesOf(images []datasets.Image) ImageColumn {
+	out := ImageColumn{Images: make([]Image, len(images))}
 	for i, im := range images {
 		out.Images[i] = Image{Path: imagePath(im), source: im}
 	}

@@ -42,7 +42,7 @@ func init() {
 				if err != nil {
 					return ShareGPT{}, of("sample", r.SampleID, err)
 				}
-				out := ShareGPT{System: c.system, Tools: r.Tools, Effort: effortColumn(r.Effort, opt), Images: imagesOf(r.Images)}
+				out := ShareGPT{System: c.system, Tools: r.Tools, Effort: effortColumn(r.Effort, opt), ImageColumn: imagesOf(r.Images)}
 				for _, t := range c.turns {
 					out.Conversations = append(out.Conversations, ShareGPTTurn{From: t.role, Value: t.text})
 				}
@@ -61,7 +61,7 @@ func init() {
 				if err != nil {
 					return OpenAI{}, of("sample", r.SampleID, err)
 				}
-				out := OpenAI{Tools: r.Tools, Effort: effortColumn(r.Effort, opt), Images: imagesOf(r.Images)}
+				out := OpenAI{Tools: r.Tools, Effort: effortColumn(r.Effort, opt), ImageColumn: imagesOf(r.Images)}
 				if c.system != nil {
 					out.Messages = append(out.Messages, OpenAITurn{Role: chat.RoleSystem, Content: *c.system})
 				}
@@ -80,7 +80,7 @@ type ShareGPT struct {
 	System        *string        `json:"system" parquet:"system,optional"`
 	Tools         *string        `json:"tools" parquet:"tools,optional"` // JSON text
 	Effort        *string        `json:"effort" parquet:"effort,optional,dict"`
-	Images
+	ImageColumn
 }
 
 // A ShareGPTTurn is a turn of a ShareGPT.
@@ -94,7 +94,7 @@ type OpenAI struct {
 	Messages []OpenAITurn `json:"messages" parquet:"messages,list"`
 	Tools    *string      `json:"tools" parquet:"tools,optional"` // JSON text
 	Effort   *string      `json:"effort" parquet:"effort,optional,dict"`
-	Images
+	ImageColumn
 }
 
 // An OpenAITurn is a turn of an OpenAI. A call is the content of a turn whose

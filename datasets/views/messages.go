@@ -67,12 +67,12 @@ type (
 	}
 	ConversationImages[M any, A string | JSON] struct {
 		ConversationOf[M, A]
-		Images
+		ImageColumn
 	}
 	ConversationImagesKwargs[M any, A string | JSON] struct {
 		ConversationOf[M, A]
 		ChatTemplateKwargs Kwargs `json:"chat_template_kwargs" parquet:"chat_template_kwargs"`
-		Images
+		ImageColumn
 	}
 )
 

@@ -39,7 +39,7 @@ type Swift struct {
 	Channel  string      `json:"channel" parquet:"channel,dict"`
 	Effort   *string     `json:"effort" parquet:"effort,optional,dict"`
 	Kwargs   *Kwargs     `json:"chat_template_kwargs" parquet:"chat_template_kwargs,optional"`
-	Images
+	ImageColumn
 }
 
 // A SwiftTurn is a turn of a Swift, of the role system, user, assistant,
@@ -60,7 +60,7 @@ type swiftCall struct {
 
 // swift shapes one row.
 func swift(r *datasets.Row, opt *Options) (Swift, error) {
-	out := Swift{Tools: r.Tools, Channel: r.Domain, Effort: effortColumn(r.Effort, opt), Images: imagesOf(r.Images)}
+	out := Swift{Tools: r.Tools, Channel: r.Domain, Effort: effortColumn(r.Effort, opt), ImageColumn: imagesOf(r.Images)}
 	if err := noImages(r.Images, opt); err != nil {
 		return out, err
 	}

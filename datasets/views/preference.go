@@ -45,12 +45,12 @@ type (
 	}
 	PreferenceImages[M any, A string | JSON] struct {
 		PreferenceOf[M, A]
-		Images
+		ImageColumn
 	}
 	PreferenceImagesKwargs[M any, A string | JSON] struct {
 		PreferenceOf[M, A]
 		ChatTemplateKwargs Kwargs `json:"chat_template_kwargs" parquet:"chat_template_kwargs"`
-		Images
+		ImageColumn
 	}
 )
 

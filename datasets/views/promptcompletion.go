@@ -37,12 +37,12 @@ type (
 	}
 	CompletionImages[M any, A string | JSON] struct {
 		CompletionOf[M, A]
-		Images
+		ImageColumn
 	}
 	CompletionImagesKwargs[M any, A string | JSON] struct {
 		CompletionOf[M, A]
 		ChatTemplateKwargs Kwargs `json:"chat_template_kwargs" parquet:"chat_template_kwargs"`
-		Images
+		ImageColumn
 	}
 )
 

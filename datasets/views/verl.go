@@ -74,7 +74,7 @@ type Verl struct {
 // VerlImages is a Verl with images; a text has <image> in the place of each.
 type VerlImages struct {
 	Verl
-	Images
+	ImageColumn
 }
 
 // VerlSFTExtra joins a row with the version's tables.
@@ -135,7 +135,7 @@ type VerlPrompt struct {
 	Ability     string     `json:"ability" parquet:"ability,dict"`
 	RewardModel VerlReward `json:"reward_model" parquet:"reward_model"`
 	ExtraInfo   VerlExtra  `json:"extra_info" parquet:"extra_info"`
-	Images
+	ImageColumn
 }
 
 // A VerlReward is what an answer is held to.
@@ -159,7 +159,7 @@ type VerlExtra struct {
 func verlPrompt(r *datasets.PromptRow, opt *Options) (VerlPrompt, error) {
 	sum := sha256.Sum256([]byte(r.TaskID))
 	out := VerlPrompt{
-		DataSource: opt.DataSource, Ability: r.Domain, RewardModel: VerlReward{Style: "rule"}, Images: imagesOf(r.Images),
+		DataSource: opt.DataSource, Ability: r.Domain, RewardModel: VerlReward{Style: "rule"}, ImageColumn: imagesOf(r.Images),
 		ExtraInfo: VerlExtra{
 			Index: int64(binary.BigEndian.Uint64(sum[:8]) >> 1), Split: r.Split, TaskID: r.TaskID,
 			Effort: effortColumn(r.Effort, opt), Tests: r.Tests, Tools: r.Tools,

@@ -151,6 +151,9 @@ func (a *app) export(ctx context.Context, ref, dest string, f exportFlags) error
 			views.Summary
 		}{v.Ref(), s})
 	}
+	if s.Resumed > 0 {
+		a.say("went on behind %s files of an export that was interrupted", grouped(int64(s.Resumed)))
+	}
 	unchanged := ""
 	if s.Unchanged {
 		unchanged = "; it was there already, and nothing was written"
@@ -234,6 +237,9 @@ func (a *app) exportStdout(ctx context.Context, c *catalog.Catalog, m *catalog.M
 	s, err := views.Open(c, m, f.view, f.Options)
 	if err != nil {
 		return exportError(err)
+	}
+	if s.Options.Images == views.ImagesColumn && f.Form != views.Arrow {
+		return usage("JSON lines name files of images, which stdout has no place for; name a folder, or take --format arrow")
 	}
 	s.Split = f.split
 	if err := s.Check(ctx); err != nil {
