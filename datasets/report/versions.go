@@ -113,7 +113,6 @@ type versionRows struct {
 	task     uint64
 	prompt   uint64
 	tasks    int64
-	cell     uint64
 }
 
 type acrossRows struct {

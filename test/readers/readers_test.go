@@ -47,6 +47,7 @@ func TestEveryReaderReadsEveryTable(t *testing.T) {
 	add(write(t, dir, "logprobs", logprobRows()))
 	add(write(t, dir, "long_logprobs", longLogprobs()))
 	add(write(t, dir, "attempts", attempts()))
+	add(write(t, dir, "comparison", asks()))
 	add(write(t, dir, "no_rows", candidates()[:0]))
 	add(write(t, dir, "only_nulls", trainRows()[:1]))
 	add(write(t, dir, "many_groups", manyRows(500)))
