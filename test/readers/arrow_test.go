@@ -116,7 +116,7 @@ func TestDatasetsKnowsJSONAndImagesOfAStream(t *testing.T) {
 		ID    string                         `parquet:"id"`
 		Tools *views.JSON                    `parquet:"tools,optional"`
 		Calls []views.ToolCallOf[views.JSON] `parquet:"calls,list,optional"`
-		views.Images
+		views.ImageColumn
 	}
 	pixel, err := base64.StdEncoding.DecodeString("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
 	if err != nil {
@@ -126,8 +126,8 @@ func TestDatasetsKnowsJSONAndImagesOfAStream(t *testing.T) {
 		{ID: "a"},
 		{
 			ID: "b", Tools: ptr(views.JSON(`[{"type":"function","function":{"name":"mul","parameters":{"a":null}}}]`)),
-			Calls:  []views.ToolCallOf[views.JSON]{{ID: "c", Function: views.FunctionOf[views.JSON]{Name: "mul", Arguments: `{"a":7,"b":null}`}}},
-			Images: views.Images{Images: []views.Image{{Bytes: pixel, Path: "images/x.png"}}},
+			Calls:       []views.ToolCallOf[views.JSON]{{ID: "c", Function: views.FunctionOf[views.JSON]{Name: "mul", Arguments: `{"a":7,"b":null}`}}},
+			ImageColumn: views.ImageColumn{Images: []views.Image{{Bytes: pixel, Path: "images/x.png"}}},
 		},
 	}
 	var got any
