@@ -111,7 +111,7 @@ func bundleOf(in wire.HandOffInput, opt HandOffOptions, v catalog.Version, m *ca
 		view.Rows[f.Split] += f.Rows
 	}
 	student := training.Student{Model: in.Model, Tokenizer: opt.Tokenizer, ChatTemplate: opt.ChatTemplate, MaxLength: opt.MaxLength}
-	rendered, err := render.Render(in.Trainer, render.Input{
+	rendered, err := render.Render(in.Trainer, "", render.Input{
 		Dataset: m.Dataset, Version: v.Number, View: view, Student: student,
 		Seed: opt.Seed, Command: in.Command, Params: opt.Params,
 	})

@@ -5,9 +5,13 @@
 //
 // A renderer refuses what the trainer would silently do wrong, and notes what
 // the trainer does by its nature (see [training.Rendered]).
+//
+// A hand-off asks [ViewFor] which view to export, exports it, and gives what
+// came out to [Render].
 package render
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,6 +27,13 @@ type Input struct {
 	View    training.View
 	Student training.Student
 	Seed    int64
+	// Lengths are the rows' lengths in the student's tokens; nil: not counted.
+	Lengths *Lengths
+	// Teachers of the version, for methods that ask teachers while they train or
+	// load their weights.
+	Teachers []Teacher
+	// Template is the text of the trainer custom.
+	Template string
 	// Command replaces the renderer's own: the program and its arguments, one
 	// element each. {config} stands for the configuration's name.
 	Command []string
@@ -31,36 +42,161 @@ type Input struct {
 	Params map[string]any
 }
 
-// Trainers that there is a renderer for.
-const TrainerTRL = "trl"
-
-// renderers by trainer.
-var renderers = map[string]func(Input) (*training.Rendered, error){
-	TrainerTRL: trlSFT,
+// Lengths are the lengths of the train split's rows.
+type Lengths struct {
+	Tokenizer string // by which they were counted
+	Max       int64  // tokens of the longest row
+	Over      int64  // rows of more tokens than the student's MaxLength
 }
+
+// A Teacher of the version, as its manifest has it.
+type Teacher struct {
+	ID       string
+	Model    string
+	Weights  string          // repository of its weights; "": they are not at hand
+	ScoreURL string          // server that scores tokens with them
+	Serves   json.RawMessage // domains and efforts, as in the recipe
+	Rows     int64           // in the view
+}
+
+// A ViewSpec is a view of datasets/views and the options of it that differ from
+// the view's own defaults.
+type ViewSpec struct {
+	Name string
+	// Form is parquet or jsonl; "" is parquet.
+	Form string
+	// Reasoning, ThinkTag, Effort, ToolArgs, Images and Tag are the view's
+	// options of those names.
+	Reasoning, ThinkTag, Effort, ToolArgs, Images, Tag string
+	MaskHistory                                        bool
+	// TrainOnly: the test split stays behind, since the trainer has no use for
+	// it or would train on it.
+	TrainOnly bool
+}
+
+// A Renderer writes the configuration of one method of one trainer. Each is in
+// a file of its own and registers itself there.
+type Renderer struct {
+	Trainer string // such as trl
+	Method  string // such as sft
+	For     string // the release that it is written for, such as trl 1.16.0
+	Package string // the Python package whose version a result reports; may be ""
+	Summary string // half a line for people
+	// Views that the trainer reads, the default first.
+	Views []ViewSpec
+	// Adjust settles what of the view follows from the trainer's parameters;
+	// nil: nothing.
+	Adjust func(params map[string]any, view *ViewSpec)
+	// Render writes the configuration. It leaves Trainer.Name, Method, For and
+	// Package to [Render].
+	Render func(Input) (*training.Rendered, error)
+}
+
+var renderers []Renderer
+
+// register adds a renderer. It is for init functions.
+func register(r Renderer) {
+	if _, err := Lookup(r.Trainer, r.Method); err == nil && r.Method != "" {
+		panic("render: " + r.Trainer + " " + r.Method + " is registered twice")
+	}
+	renderers = append(renderers, r)
+}
+
+// MethodSFT is supervised fine-tuning, the method of a trainer where none is
+// named.
+const MethodSFT = "sft"
 
 // Trainers lists the trainers that there is a renderer for, sorted.
 func Trainers() []string {
-	names := make([]string, 0, len(renderers))
-	for name := range renderers {
-		names = append(names, name)
+	var names []string
+	for _, r := range renderers {
+		names = append(names, r.Trainer)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Methods lists a trainer's methods, sorted.
+func Methods(trainer string) []string {
+	var names []string
+	for _, r := range renderers {
+		if r.Trainer == trainer {
+			names = append(names, r.Method)
+		}
 	}
 	slices.Sort(names)
 	return names
 }
 
-// Render writes the configuration of a trainer. The same input gives the same
-// bytes.
-func Render(trainer string, in Input) (*training.Rendered, error) {
-	render, ok := renderers[trainer]
-	if !ok {
-		return nil, fmt.Errorf("render configuration: no trainer %q; there are: %s", trainer, strings.Join(Trainers(), ", "))
+// All lists every renderer, by trainer and method.
+func All() []Renderer {
+	return slices.SortedFunc(slices.Values(renderers), func(a, b Renderer) int {
+		if c := strings.Compare(a.Trainer, b.Trainer); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Method, b.Method)
+	})
+}
+
+// Lookup is the renderer of a trainer's method. Method "" is sft, or the only
+// one that there is.
+func Lookup(trainer, method string) (Renderer, error) {
+	methods := Methods(trainer)
+	switch {
+	case len(methods) == 0:
+		return Renderer{}, fmt.Errorf("render configuration: no trainer %q; there are: %s", trainer, strings.Join(Trainers(), ", "))
+	case method == "" && len(methods) == 1:
+		method = methods[0]
+	case method == "":
+		method = MethodSFT
 	}
-	r, err := render(in)
+	for _, r := range renderers {
+		if r.Trainer == trainer && r.Method == method {
+			return r, nil
+		}
+	}
+	return Renderer{}, fmt.Errorf("render configuration: %s has no method %q here; there are: %s", trainer, method, strings.Join(methods, ", "))
+}
+
+// ViewFor is the view that has to be exported for a method, under the trainer's
+// parameters. View names another than the method's own where it reads several;
+// "" is its own.
+func ViewFor(trainer, method, view string, params map[string]any) (ViewSpec, error) {
+	r, err := Lookup(trainer, method)
 	if err != nil {
-		return nil, fmt.Errorf("render configuration of %s: %w", trainer, err)
+		return ViewSpec{}, err
 	}
-	return r, nil
+	spec := r.Views[0]
+	if view != "" {
+		i := slices.IndexFunc(r.Views, func(s ViewSpec) bool { return s.Name == view })
+		if i < 0 {
+			var names []string
+			for _, s := range r.Views {
+				names = append(names, s.Name)
+			}
+			return ViewSpec{}, fmt.Errorf("render configuration: %s %s does not read view %q; it reads: %s", r.Trainer, r.Method, view, strings.Join(names, ", "))
+		}
+		spec = r.Views[i]
+	}
+	if r.Adjust != nil {
+		r.Adjust(params, &spec)
+	}
+	return spec, nil
+}
+
+// Render writes the configuration of a trainer's method; "" as in [Lookup].
+// The same input gives the same bytes.
+func Render(trainer, method string, in Input) (*training.Rendered, error) {
+	r, err := Lookup(trainer, method)
+	if err != nil {
+		return nil, err
+	}
+	out, err := r.Render(in)
+	if err != nil {
+		return nil, fmt.Errorf("render configuration of %s %s: %w", r.Trainer, r.Method, err)
+	}
+	out.Trainer.Name, out.Trainer.Method, out.Trainer.For, out.Trainer.Package = r.Trainer, r.Method, r.For, r.Package
+	return out, nil
 }
 
 // filesOf lists the names of a split's files.

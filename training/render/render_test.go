@@ -61,7 +61,7 @@ func TestGoldenConfigurations(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			in := testInput()
 			tc.change(&in)
-			r, err := Render(TrainerTRL, in)
+			r, err := Render(TrainerTRL, "", in)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -80,7 +80,7 @@ func TestGoldenConfigurations(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 			checkKeys(t, got)
-			if again, err := Render(TrainerTRL, in); err != nil || string(again.Files[0].Data) != got {
+			if again, err := Render(TrainerTRL, "", in); err != nil || string(again.Files[0].Data) != got {
 				t.Error("the same input gave other bytes")
 			}
 		})
@@ -114,7 +114,7 @@ func checkKeys(t *testing.T, text string) {
 
 func TestCommandAndNotes(t *testing.T) {
 	in := testInput()
-	r, err := Render(TrainerTRL, in)
+	r, err := Render(TrainerTRL, "", in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestCommandAndNotes(t *testing.T) {
 		}
 	}
 	in.Command = []string{"my trainer", "--config={config}", "$(touch x); 'y'"}
-	if r, err = Render(TrainerTRL, in); err != nil {
+	if r, err = Render(TrainerTRL, "", in); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"my trainer", "--config=configs/trl/sft.yaml", "$(touch x); 'y'"}, r.Trainer.Command); diff != "" {
@@ -142,7 +142,7 @@ func TestRefusals(t *testing.T) {
 		trainer string
 		change  func(*Input)
 	}{
-		{"there are: trl", "llama", func(*Input) {}},
+		{"there are: ", "llama", func(*Input) {}},
 		{"nothing to train on", TrainerTRL, func(in *Input) { in.View.Files = in.View.Files[2:] }},
 		{"nothing to train on", TrainerTRL, func(in *Input) { in.View.Rows["train"] = 0 }},
 		{"set student.model", TrainerTRL, func(in *Input) { in.Student.Model = "" }},
@@ -160,7 +160,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		in := testInput()
 		tc.change(&in)
-		_, err := Render(tc.trainer, in)
+		_, err := Render(tc.trainer, "", in)
 		if err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("got %v, want an error with %q", err, tc.want)
 		}

@@ -4,13 +4,13 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"maps"
-	"path"
-	"slices"
 	"strings"
 
 	"github.com/stillhouse-data/stillhouse/training"
 )
+
+// TrainerTRL is Hugging Face's TRL.
+const TrainerTRL = "trl"
 
 // trlFor is the release whose keys and meanings the renderer is written for:
 // SFTConfig, ModelConfig, ScriptArguments and DatasetMixtureConfig of trl
@@ -51,25 +51,39 @@ var trlOurs = map[string]string{
 	"resume_from_checkpoint": "a launch starts from the student; train again with another attempt",
 }
 
+func init() {
+	register(Renderer{
+		Trainer: TrainerTRL, Method: MethodSFT, For: trlFor, Package: "trl",
+		Summary: "supervised fine-tuning by trl sft",
+		Views:   []ViewSpec{{Name: "messages"}, {Name: "prompt_completion"}},
+		Render:  trlSFT,
+	})
+}
+
+var trlRules = rules{release: trlFor, keys: trlKeys, ours: trlOurs, unknown: "would pass it on without a word"}
+
 // trlSFT renders supervised fine-tuning by TRL: `trl sft --config sft.yaml`.
 func trlSFT(in Input) (*training.Rendered, error) {
-	files := filesOf(in.View, "train")
-	if len(files) == 0 || in.View.Rows["train"] == 0 {
-		return nil, errors.New("the view has no rows in its train split: there is nothing to train on")
+	if err := trainable(in); err != nil {
+		return nil, err
 	}
-	if in.Student.Model == "" {
-		return nil, errors.New("no student: set student.model in the recipe, or give --model")
-	}
-	if in.Student.Tokenizer != "" && in.Student.Tokenizer != in.Student.Model {
-		return nil, fmt.Errorf("trl loads the tokenizer with the model and has no key for %q: save both into one folder and name it as student.model", in.Student.Tokenizer)
+	if err := ownTokenizer(in, "trl"); err != nil {
+		return nil, err
 	}
 	values, notes, err := trlValues(in)
 	if err != nil {
 		return nil, err
 	}
+	return trlFile(in, trlConfig, values, notes, "trl", MethodSFT, "--config", trlConfig)
+}
+
+// trlFile writes a configuration of TRL: the files of the train split, then the
+// scalar keys.
+func trlFile(in Input, config string, values map[string]any, notes []string, command ...string) (*training.Rendered, error) {
+	files := filesOf(in.View, "train")
 	var text strings.Builder
-	fmt.Fprintf(&text, "# %s: trl sft --config %s\n# %s version %d, view %s, %d rows\n", trlFor, trlConfig, oneLine(in.Dataset), in.Version, oneLine(in.View.Name), in.View.Rows["train"])
-	text.WriteString("datasets:\n  - path: " + builder(files) + "\n    split: \"train\"\n")
+	text.WriteString(header(in, trlFor, strings.Join(command, " ")))
+	text.WriteString("datasets:\n  - path: \"" + builder(files) + "\"\n    split: \"train\"\n")
 	if len(in.View.Columns) > 0 {
 		columns, err := yamlValue(in.View.Columns)
 		if err != nil {
@@ -85,21 +99,13 @@ func trlSFT(in Input) (*training.Rendered, error) {
 		}
 		text.WriteString("      - " + quoted + "\n")
 	}
-	for _, key := range slices.Sorted(maps.Keys(values)) {
-		value, err := yamlValue(values[key])
-		if err != nil {
-			return nil, fmt.Errorf("params.%s: %w", key, err)
-		}
-		text.WriteString(key + ": " + value + "\n")
+	if err := yamlLines(&text, values); err != nil {
+		return nil, err
 	}
 	return &training.Rendered{
-		Trainer: training.Trainer{
-			Name: TrainerTRL, Method: "sft", For: trlFor, Package: "trl",
-			Configs: []string{trlConfig},
-			Command: commandOf(in, trlConfig, "trl", "sft", "--config", trlConfig),
-		},
-		Files: []training.File{{Name: trlConfig, Data: []byte(text.String())}},
-		Notes: notes,
+		Trainer: training.Trainer{Configs: []string{config}, Command: commandOf(in, config, command...)},
+		Files:   []training.File{{Name: config, Data: []byte(text.String())}},
+		Notes:   append(notes, testStays(in)...),
 	}, nil
 }
 
@@ -146,23 +152,10 @@ func trlValues(in Input) (map[string]any, []string, error) {
 	if in.Student.MaxLength > 0 {
 		values["max_length"] = int64(in.Student.MaxLength)
 	}
-	for _, key := range slices.Sorted(maps.Keys(in.Params)) {
-		if why, fixed := trlOurs[key]; fixed {
-			return nil, nil, fmt.Errorf("params.%s can't be set: %s", key, why)
-		}
-		if !slices.Contains(trlKeys, key) {
-			hint := ""
-			if near := nearest(key, trlKeys); near != "" {
-				hint = "; did you mean " + near + "?"
-			}
-			return nil, nil, fmt.Errorf("params.%s: %s knows no such key and would pass it on without a word%s", key, trlFor, hint)
-		}
-		values[key] = in.Params[key]
+	if err := trlRules.apply(values, in.Params); err != nil {
+		return nil, nil, err
 	}
-	_, chose := in.Params["bf16"]
-	if cpu, _ := values["use_cpu"].(bool); cpu && !chose {
-		values["bf16"] = false
-	}
+	onCPU(values, in.Params)
 	notes, err := trlNotes(in, values)
 	return values, notes, err
 }
@@ -170,31 +163,17 @@ func trlValues(in Input) (map[string]any, []string, error) {
 // trlNotes says what the trainer will do that its user should know.
 func trlNotes(in Input, values map[string]any) ([]string, error) {
 	var notes []string
-	packing, _ := values["packing"].(bool)
+	packing := isTrue(values, "packing")
 	switch {
 	case in.Student.MaxLength == 0 && packing:
 		return nil, errors.New("packing needs a length: set student.max_length in the recipe")
 	case in.Student.MaxLength == 0:
 		notes = append(notes, "max_length is null: no row is cut, and the longest row decides the memory; set student.max_length to bound it")
 	default:
-		notes = append(notes, fmt.Sprintf("trl cuts what goes beyond %d tokens of a row; how many rows that are was not counted: it takes the student's tokenizer", in.Student.MaxLength))
+		notes = append(notes, overLength(in, "trl", fmt.Sprintf("cuts what goes beyond %d tokens of a row", in.Student.MaxLength)))
 	}
-	if only, _ := values["assistant_only_loss"].(bool); only {
+	if isTrue(values, "assistant_only_loss") {
 		notes = append(notes, "the loss sees assistant turns only, which needs a chat template with {% generation %} marks; trl patches the families it knows and stops at others")
-	}
-	if n := in.View.Rows["test"]; n > 0 {
-		notes = append(notes, fmt.Sprintf("the %d rows of the test split are in the bundle and are not read by this configuration", n))
 	}
 	return notes, nil
 }
-
-// builder is the loader of the files, by their extension.
-func builder(files []string) string {
-	if path.Ext(files[0]) == ".jsonl" {
-		return `"json"`
-	}
-	return `"parquet"`
-}
-
-// oneLine keeps a name inside its comment.
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
