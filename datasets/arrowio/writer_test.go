@@ -39,7 +39,6 @@ type every struct {
 	Flags    []string        `parquet:"flags,list,optional"`
 	One      *turn           `parquet:"one,optional"`
 	Internal string          `parquet:"-"`
-	hidden   int
 	embedded
 }
 

@@ -36,7 +36,7 @@ func TestMemoryIsThatOfABatch(t *testing.T) {
 		all = append(all, answers(perFile))
 	}
 	publish(t, h.c, "b1", map[string]string{"k3": catalog.TrainingAllowed}, map[string][][]datasets.Row{"train": all})
-	all = nil
+	clear(all) // the store has them
 	ctx := with(t)
 	info, err := h.client.GetFlightInfo(ctx, path("maths"))
 	if err != nil {
