@@ -138,12 +138,3 @@ func turnsOf[M any](messages []chat.Message, turn turnOf[M], marked bool) ([]M, 
 	}
 	return out, nil
 }
-
-// turns are messages in the default shape of views, none of them marked.
-func turns(messages []chat.Message) []Message {
-	out := make([]Message, len(messages))
-	for i := range messages {
-		out[i], _ = messageOf[string](&messages[i], nil) // as text, arguments are never refused
-	}
-	return out
-}
