@@ -49,6 +49,9 @@ func TestRecipesOfThePagesAreAccepted(t *testing.T) {
 	}
 	n := 0
 	for _, page := range append(pages, filepath.Join(root, "README.md")) {
+		if filepath.Base(page) == "policy.md" { // its YAML is a policy's
+			continue
+		}
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)

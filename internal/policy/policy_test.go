@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stillhouse-data/stillhouse/internal/testdata"
 )
 
 const whole = `apiVersion: stillhouse/v1
@@ -132,6 +134,20 @@ func TestBadPolicies(t *testing.T) {
 	}
 	if err := p.Endpoint("https://other.net", ""); err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("the refusal does not name the file: %v", err)
+	}
+}
+
+// The page shows a policy that may be copied.
+func TestThePolicyOfThePage(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(testdata.Repository(t), "docs", "policy.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(page), "```yaml\n")
+	text, _, _ = strings.Cut(text, "```")
+	p, err := Parse([]byte(text))
+	if err != nil || p.Endpoint("https://api.moonshot.ai/v1", "MOONSHOT_API_KEY") != nil {
+		t.Errorf("%v\n%s", err, text)
 	}
 }
 
