@@ -96,7 +96,7 @@ func checkKeys(t *testing.T, text string) {
 		t.Fatal(err)
 	}
 	for key := range config {
-		if !slices.Contains(trlKeys, key) {
+		if !slices.Contains(keysOf("trl-sft"), key) {
 			t.Errorf("%s has no key %s", trlFor, key)
 		}
 	}
@@ -106,7 +106,7 @@ func checkKeys(t *testing.T, text string) {
 		}
 	}
 	for i := range trlOurs {
-		if !slices.Contains(trlKeys, i) {
+		if !slices.Contains(keysOf("trl-sft"), i) {
 			t.Errorf("%s is guarded, but %s has no such key", i, trlFor)
 		}
 	}
@@ -211,7 +211,7 @@ func TestYAMLStringsReadBack(t *testing.T) {
 
 func TestNearest(t *testing.T) {
 	for s, want := range map[string]string{"learning_rat": "learning_rate", "packin": "packing", "qqqq": ""} {
-		if got := nearest(s, trlKeys); got != want {
+		if got := nearest(s, keysOf("trl-sft")); got != want {
 			t.Errorf("nearest to %s is %q, want %q", s, got, want)
 		}
 	}

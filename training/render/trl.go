@@ -1,7 +1,6 @@
 package render
 
 import (
-	_ "embed"
 	"errors"
 	"fmt"
 	"strings"
@@ -16,17 +15,6 @@ const TrainerTRL = "trl"
 // SFTConfig, ModelConfig, ScriptArguments and DatasetMixtureConfig of trl
 // 1.16.0, TrainingArguments of transformers 5.24.0.
 const trlFor = "trl 1.16.0"
-
-const trlConfig = training.ConfigDir + "/trl/sft.yaml"
-
-// trlKeyText lists every key that `trl sft --config` of that release knows.
-// The CLI hands a key that it does not know to accelerate without a word, so
-// the check is here.
-//
-//go:embed trl_keys.txt
-var trlKeyText string
-
-var trlKeys = strings.Fields(trlKeyText)
 
 // trlOurs are the keys that say which data and which student: a parameter that
 // changed them would train on something else than was handed over. Secrets go
@@ -60,32 +48,108 @@ func init() {
 	})
 }
 
-var trlRules = rules{release: trlFor, keys: trlKeys, ours: trlOurs, unknown: "would pass it on without a word"}
+// trlRules are those of one method of TRL. The CLI hands a key that it does not
+// know to accelerate without a word.
+func trlRules(method string) *rules {
+	return &rules{release: trlFor, keys: keysOf(TrainerTRL + "-" + method), ours: trlOurs, unknown: "would pass it on without a word"}
+}
+
+// trlConfig is where the configuration of a method is.
+func trlConfig(method string) string { return training.ConfigDir + "/trl/" + method + ".yaml" }
 
 // trlSFT renders supervised fine-tuning by TRL: `trl sft --config sft.yaml`.
 func trlSFT(in Input) (*training.Rendered, error) {
-	if err := trainable(in); err != nil {
+	if err := trlCan(in); err != nil {
 		return nil, err
 	}
-	if err := ownTokenizer(in, "trl"); err != nil {
+	values := with(trlCommon(in), map[string]any{
+		"shuffle_dataset":      true,
+		"packing":              false,
+		"packing_strategy":     "bfd",
+		"truncation_mode":      "keep_start",
+		"assistant_only_loss":  true,
+		"completion_only_loss": false,
+		"loss_type":            "nll",
+		"learning_rate":        2e-5, // trl's default
+	})
+	if in.View.Name == "prompt_completion" {
+		values["assistant_only_loss"], values["completion_only_loss"] = false, true
+	}
+	if in.Student.ChatTemplate != "" {
+		values["chat_template_path"] = in.Student.ChatTemplate
+	}
+	if err := trlRules(MethodSFT).apply(values, in.Params); err != nil {
 		return nil, err
 	}
-	values, notes, err := trlValues(in)
+	onCPU(values, in.Params)
+	notes, err := trlNotes(in, values)
 	if err != nil {
 		return nil, err
 	}
-	return trlFile(in, trlConfig, values, notes, "trl", MethodSFT, "--config", trlConfig)
+	config := trlConfig(MethodSFT)
+	return trlFile(in, trlData{config: config, values: values, notes: notes, command: []string{"trl", MethodSFT, "--config", config}})
+}
+
+// trlCan refuses what no method of TRL could train.
+func trlCan(in Input) error {
+	if err := trainable(in); err != nil {
+		return err
+	}
+	return ownTokenizer(in, "trl")
+}
+
+// trlCommon are the keys that every method of TRL has.
+func trlCommon(in Input) map[string]any {
+	values := map[string]any{
+		"model_name_or_path": in.Student.Model,
+		"output_dir":         training.OutputDir,
+		"seed":               in.Seed,
+		"data_seed":          in.Seed,
+		"max_length":         nil,
+
+		"bf16":                        true,
+		"gradient_checkpointing":      true,
+		"num_train_epochs":            1.0,
+		"per_device_train_batch_size": int64(1),
+		"gradient_accumulation_steps": int64(16),
+
+		"eval_strategy": "no",
+		"save_strategy": "epoch",
+		"logging_steps": int64(10),
+		"report_to":     "none",
+		"push_to_hub":   false,
+	}
+	if in.Student.Revision != "" {
+		values["model_revision"] = in.Student.Revision
+	}
+	if in.Student.MaxLength > 0 {
+		values["max_length"] = int64(in.Student.MaxLength)
+	}
+	return values
+}
+
+// trlData is a configuration of TRL before it is written.
+type trlData struct {
+	config  string
+	columns []string // that alone are read; nil: the view's
+	values  map[string]any
+	notes   []string
+	command []string
+	beside  []training.File
 }
 
 // trlFile writes a configuration of TRL: the files of the train split, then the
 // scalar keys.
-func trlFile(in Input, config string, values map[string]any, notes []string, command ...string) (*training.Rendered, error) {
+func trlFile(in Input, d trlData) (*training.Rendered, error) {
 	files := filesOf(in.View, "train")
 	var text strings.Builder
-	text.WriteString(header(in, trlFor, strings.Join(command, " ")))
+	text.WriteString(header(in, trlFor, strings.Join(d.command, " ")))
 	text.WriteString("datasets:\n  - path: \"" + builder(files) + "\"\n    split: \"train\"\n")
-	if len(in.View.Columns) > 0 {
-		columns, err := yamlValue(in.View.Columns)
+	if d.columns == nil {
+		d.columns = in.View.Columns
+	}
+	if len(d.columns) > 0 {
+		columns, err := yamlValue(d.columns)
 		if err != nil {
 			return nil, err
 		}
@@ -99,65 +163,14 @@ func trlFile(in Input, config string, values map[string]any, notes []string, com
 		}
 		text.WriteString("      - " + quoted + "\n")
 	}
-	if err := yamlLines(&text, values); err != nil {
+	if err := yamlLines(&text, d.values); err != nil {
 		return nil, err
 	}
 	return &training.Rendered{
-		Trainer: training.Trainer{Configs: []string{config}, Command: commandOf(in, config, command...)},
-		Files:   []training.File{{Name: config, Data: []byte(text.String())}},
-		Notes:   append(notes, testStays(in)...),
+		Trainer: training.Trainer{Configs: []string{d.config}, Command: commandOf(in, d.config, d.command...)},
+		Files:   append([]training.File{{Name: d.config, Data: []byte(text.String())}}, d.beside...),
+		Notes:   append(d.notes, testStays(in)...),
 	}, nil
-}
-
-// trlValues are the scalar keys of the configuration: ours, then the user's
-// over them.
-func trlValues(in Input) (map[string]any, []string, error) {
-	values := map[string]any{
-		"model_name_or_path": in.Student.Model,
-		"output_dir":         training.OutputDir,
-		"seed":               in.Seed,
-		"data_seed":          in.Seed,
-		"shuffle_dataset":    true,
-
-		"packing":              false,
-		"packing_strategy":     "bfd",
-		"truncation_mode":      "keep_start",
-		"assistant_only_loss":  true,
-		"completion_only_loss": false,
-		"loss_type":            "nll",
-
-		"bf16":                        true,
-		"gradient_checkpointing":      true,
-		"learning_rate":               2e-5, // trl's default
-		"num_train_epochs":            1.0,
-		"per_device_train_batch_size": int64(1),
-		"gradient_accumulation_steps": int64(16),
-
-		"eval_strategy": "no",
-		"save_strategy": "epoch",
-		"logging_steps": int64(10),
-		"report_to":     "none",
-		"push_to_hub":   false,
-	}
-	if in.View.Name == "prompt_completion" {
-		values["assistant_only_loss"], values["completion_only_loss"] = false, true
-	}
-	if in.Student.Revision != "" {
-		values["model_revision"] = in.Student.Revision
-	}
-	if in.Student.ChatTemplate != "" {
-		values["chat_template_path"] = in.Student.ChatTemplate
-	}
-	values["max_length"] = nil
-	if in.Student.MaxLength > 0 {
-		values["max_length"] = int64(in.Student.MaxLength)
-	}
-	if err := trlRules.apply(values, in.Params); err != nil {
-		return nil, nil, err
-	}
-	onCPU(values, in.Params)
-	notes, err := trlNotes(in, values)
-	return values, notes, err
 }
 
 // trlNotes says what the trainer will do that its user should know.
@@ -170,7 +183,10 @@ func trlNotes(in Input, values map[string]any) ([]string, error) {
 	case in.Student.MaxLength == 0:
 		notes = append(notes, "max_length is null: no row is cut, and the longest row decides the memory; set student.max_length to bound it")
 	default:
-		notes = append(notes, overLength(in, "trl", fmt.Sprintf("cuts what goes beyond %d tokens of a row", in.Student.MaxLength)))
+		notes = append(notes, overLength(in, "trl", fmt.Sprintf("cuts what goes beyond %d tokens of a row, and drops a row of which nothing is left to learn", in.Student.MaxLength)))
+	}
+	if packing && values["packing_strategy"] == "bfd" {
+		notes = append(notes, "packing by bfd fills sequences with whole rows; what of a row is over the length is lost, which bfd_split would keep")
 	}
 	if isTrue(values, "assistant_only_loss") {
 		notes = append(notes, "the loss sees assistant turns only, which needs a chat template with {% generation %} marks; trl patches the families it knows and stops at others")
