@@ -62,6 +62,12 @@ type Spec struct {
 	// MaxLog bounds what is kept of the output, in bytes; the newest is kept.
 	// Default: [DefaultMaxLog].
 	MaxLog int64 `json:"max_log,omitempty"`
+	// Deadline is when the launch shall be over, for platforms that can enforce
+	// it themselves; zero: never. Whoever follows it enforces it anyway.
+	Deadline time.Time `json:"deadline,omitzero"`
+	// Remote is how a launch on another machine gets its bundle; nil for one on
+	// this machine. It is never written down.
+	Remote *Remote `json:"-"`
 }
 
 // A State is what a launcher knows of a launch.
