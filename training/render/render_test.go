@@ -106,7 +106,7 @@ func checkKeys(t *testing.T, text string) {
 		}
 	}
 	for i := range trlOurs {
-		if !slices.Contains(keysOf("trl-sft"), i) {
+		if _, secret := secretKeys[i]; !secret && !slices.Contains(keysOf("trl-sft"), i) {
 			t.Errorf("%s is guarded, but %s has no such key", i, trlFor)
 		}
 	}

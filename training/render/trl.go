@@ -19,7 +19,7 @@ const trlFor = "trl 1.16.0"
 // trlOurs are the keys that say which data and which student: a parameter that
 // changed them would train on something else than was handed over. Secrets go
 // by environment.
-var trlOurs = map[string]string{
+var trlOurs = with(secretKeys, map[string]string{
 	"datasets":               "it names the view's files",
 	"dataset_name":           "the data is the view's",
 	"dataset_config":         "the data is the view's",
@@ -33,11 +33,10 @@ var trlOurs = map[string]string{
 	"max_length":             "it is the recipe's student.max_length",
 	"chat_template_path":     "it is the recipe's student.chat_template",
 	"output_dir":             "the result is looked for in " + training.OutputDir,
-	"hub_token":              "secrets go by environment: HF_TOKEN",
 	"dataset_kwargs":         "preparation could be skipped and nothing be masked",
 	"model_init_kwargs":      "it could name another model's weights",
 	"resume_from_checkpoint": "a launch starts from the student; train again with another attempt",
-}
+})
 
 func init() {
 	register(Renderer{
