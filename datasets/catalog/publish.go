@@ -43,7 +43,7 @@ func (c *Catalog) publish(ctx context.Context, m Manifest) (Version, error) {
 	if err != nil {
 		return Version{}, err
 	}
-	if v, err := c.published(ctx, m.Dataset, m.BuildID); err != nil || v.Number > 0 {
+	if v, err := c.published(ctx, m.Dataset, m.BuildID, last); err != nil || v.Number > 0 {
 		return v, err
 	}
 	if err := m.complete(c.stamp()); err != nil {
@@ -68,33 +68,58 @@ func (c *Catalog) publish(ctx context.Context, m Manifest) (Version, error) {
 	}
 }
 
-// published looks for the version of a build. A manifest says for which number
-// it was written, so that only the numbers that the build has tried for are
-// looked at, however many versions there are.
-func (c *Catalog) published(ctx context.Context, name, buildID string) (Version, error) {
+// published looks for the version of a build among those up to last. A manifest
+// says for which number it was written, so that only the numbers that the build
+// has tried for are looked at, however many versions there are; and where it has
+// tried more often than there are versions, as when the store fails again and
+// again, these are walked instead. So no try makes the next one longer for good.
+func (c *Catalog) published(ctx context.Context, name, buildID string, last Version) (Version, error) {
+	if last.Number == 0 {
+		return Version{}, nil
+	}
+	var tried []string
 	prefix := manifestPrefix(name) + buildID + "-"
 	for attr, err := range c.bucket.List(ctx, prefix, "") {
 		if err != nil {
 			return Version{}, err
 		}
-		if !hexRule.MatchString(strings.TrimSuffix(strings.TrimPrefix(attr.Key, prefix), ".json")) {
-			continue
+		if hexRule.MatchString(strings.TrimSuffix(strings.TrimPrefix(attr.Key, prefix), ".json")) {
+			tried = append(tried, attr.Key)
 		}
-		var tried Manifest
-		_, err := c.readJSON(ctx, attr.Key, maxManifestBytes, &tried)
+	}
+	if int64(len(tried)) >= last.Number {
+		return c.publishedUpTo(ctx, buildID, last)
+	}
+	for _, key := range tried {
+		var m Manifest
+		_, err := c.readJSON(ctx, key, maxManifestBytes, &m)
 		if errors.Is(err, objstore.ErrNotFound) {
 			continue // of a number that another build got, and swept since
 		}
 		if err != nil {
 			return Version{}, err
 		}
-		v, err := c.version(ctx, name, tried.Parent+1)
+		v, err := c.version(ctx, name, m.Parent+1)
 		switch {
 		case errors.Is(err, objstore.ErrNotFound):
 		case err != nil:
 			return Version{}, err
 		case v.BuildID == buildID:
 			return v, nil
+		}
+	}
+	return Version{}, nil
+}
+
+// publishedUpTo walks the versions from last to the first.
+func (c *Catalog) publishedUpTo(ctx context.Context, buildID string, last Version) (Version, error) {
+	for v := last; v.Number > 0; {
+		if v.BuildID == buildID {
+			return v, nil
+		}
+		var err error
+		if v, err = c.before(ctx, v); err != nil {
+			return Version{}, err
 		}
 	}
 	return Version{}, nil
