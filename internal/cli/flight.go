@@ -108,7 +108,6 @@ func (s *session) startFlight(f flightFlags) (*flightService, error) {
 // listenFlight listens where the flag says, else on loopback at the port of the
 // last time if nobody took it.
 func listenFlight(h *home.Home, address string) (net.Listener, error) {
-	var err error
 	if address != "" {
 		l, err := net.Listen("tcp", address)
 		if err != nil {
@@ -120,10 +119,11 @@ func listenFlight(h *home.Home, address string) (net.Listener, error) {
 	text, _ := os.ReadFile(remembered) // unreadable: any port
 	last := strings.TrimSpace(string(text))
 	var l net.Listener
-	if n, e := strconv.Atoi(last); e == nil && n > 0 && n < 1<<16 {
-		l, err = net.Listen("tcp4", "127.0.0.1:"+last)
+	if n, err := strconv.Atoi(last); err == nil && n > 0 && n < 1<<16 {
+		l, _ = net.Listen("tcp4", "127.0.0.1:"+last) // taken: another one
 	}
 	if l == nil {
+		var err error
 		if l, err = net.Listen("tcp4", "127.0.0.1:0"); err != nil {
 			return nil, fmt.Errorf("open a port for Arrow Flight: %w", err)
 		}

@@ -221,7 +221,9 @@ func (t *tables) add(m *merged) error {
 	return nil
 }
 
-func (t *tables) close() error { return errors.Join(t.train.close(), t.test.close(), t.prompts.close()) }
+func (t *tables) close() error {
+	return errors.Join(t.train.close(), t.test.close(), t.prompts.close())
+}
 
 // abandon closes what an error left open.
 func (t *tables) abandon() {
