@@ -59,7 +59,10 @@ type Endpoint struct {
 }
 
 // A place is the parts of an endpoint's URL.
-type place struct{ scheme, host, port, path string }
+type place struct {
+	scheme, host, port, path string // the path as it is asked: decoded
+	twisted                  bool   // see twisted
+}
 
 // Keys says where keys may lie that are no variables.
 type Keys struct {
@@ -181,7 +184,7 @@ func pattern(text string) (place, error) {
 func placeOf(u *url.URL) place {
 	p := place{
 		scheme: strings.ToLower(u.Scheme), host: strings.ToLower(strings.TrimSuffix(u.Hostname(), ".")),
-		port: u.Port(), path: strings.TrimRight(u.EscapedPath(), "/"),
+		port: u.Port(), path: strings.TrimRight(u.Path, "/"), twisted: twisted(u),
 	}
 	if p.port == "" {
 		p.port = map[string]string{"https": "443", "http": "80"}[p.scheme]
@@ -195,13 +198,25 @@ func (p place) covers(at place) bool {
 	if below, wild := strings.CutPrefix(p.host, "*"); wild {
 		host = strings.HasSuffix(at.host, below)
 	}
-	if p.scheme != at.scheme || p.port != at.port || !host {
-		return false
-	}
-	if slices.Contains(strings.Split(at.path, "/"), "..") {
+	if p.scheme != at.scheme || p.port != at.port || !host || at.twisted {
 		return false
 	}
 	return at.path == p.path || strings.HasPrefix(at.path, p.path+"/")
+}
+
+// twisted tells whether servers may take a path for another one, so that what it
+// begins with says nothing: it goes up, or hides a slash or what goes up behind
+// an escape.
+func twisted(u *url.URL) bool {
+	raw := strings.ToLower(u.EscapedPath())
+	return goesUp(u.Path) || strings.Contains(u.Path, "%") || strings.Contains(raw, "%2f") || strings.Contains(raw, "%5c")
+}
+
+// goesUp tells whether a part of a path is .. or begins with it and a semicolon,
+// which some servers read as the same.
+func goesUp(path string) bool {
+	parts := strings.FieldsFunc(path, func(r rune) bool { return r == '/' || r == '\\' })
+	return slices.ContainsFunc(parts, func(part string) bool { return part == ".." || strings.HasPrefix(part, "..;") })
 }
 
 // An Error is what a policy does not allow.
@@ -247,7 +262,7 @@ func (p *Policy) Source(address string) error {
 		return nil
 	}
 	for _, s := range p.Sources {
-		if address == s || strings.HasPrefix(address, s) && strings.HasSuffix(s, "/") {
+		if address == s || strings.HasPrefix(address, s) && strings.HasSuffix(s, "/") && !goesUp(address[len(s):]) {
 			return nil
 		}
 	}

@@ -37,6 +37,14 @@ func TestEndpoint(t *testing.T) {
 		{"https://api.example.com/v1", "EU_KEY", false},
 		{"https://api.example.com/v10", "EXAMPLE_KEY", false},
 		{"https://api.example.com/v1/../v2", "EXAMPLE_KEY", false},
+		{"https://api.example.com/v1/%2e%2e/v2", "EXAMPLE_KEY", false},
+		{"https://api.example.com/v1/.%2E/v2", "EXAMPLE_KEY", false},
+		{"https://api.example.com/v1/x%2f..%2f..%2fv2", "EXAMPLE_KEY", false},
+		{"https://api.example.com/v1/%252e%252e/v2", "EXAMPLE_KEY", false},
+		{"https://api.example.com/v1/..%5Cv2", "EXAMPLE_KEY", false},
+		{"https://api.example.com/v1/..;/v2", "EXAMPLE_KEY", false},
+		{"https://api.example.com/v1%2Fdeep", "EXAMPLE_KEY", false},
+		{"https://api.example.com/%761/a%20b..c", "EXAMPLE_KEY", true},
 		{"https://api.example.com/", "EXAMPLE_KEY", false},
 		{"http://api.example.com/v1", "EXAMPLE_KEY", false},
 		{"https://api.example.com:444/v1", "EXAMPLE_KEY", false},
@@ -68,7 +76,7 @@ func TestSourceCommandLauncher(t *testing.T) {
 	}
 	for address, ok := range map[string]bool{
 		"s3://prompts/team/a.jsonl": true, "s3://prompts/team/": true, "s3://prompts/one.jsonl": true,
-		"s3://prompts/one.jsonl.old": false, "s3://prompts/team": false, "s3://prompts/teams/a": false, "s3://other/team/a": false,
+		"s3://prompts/one.jsonl.old": false, "s3://prompts/team/../other/a": false, "s3://prompts/team/a..b/50%;c": true, "s3://prompts/team": false, "s3://prompts/teams/a": false, "s3://other/team/a": false,
 	} {
 		if err := p.Source(address); (err == nil) != ok {
 			t.Errorf("%s: %v, want allowed: %v", address, err, ok)
