@@ -8,9 +8,10 @@ import (
 )
 
 // flatten gives nested parameters their dotted names: {"optim": {"lr": 1}} is
-// optim.lr. A map stays whole where the trainer has a key for it.
-func flatten(params map[string]any, keys []string) map[string]any {
-	out := map[string]any{}
+// optim.lr. A map stays whole where the trainer has a key for it. What is set
+// in both ways is an error.
+func flatten(params map[string]any, keys []string) (map[string]any, error) {
+	out, twice := map[string]any{}, []string{}
 	var walk func(prefix string, values map[string]any)
 	walk = func(prefix string, values map[string]any) {
 		for name, value := range values {
@@ -19,11 +20,26 @@ func flatten(params map[string]any, keys []string) map[string]any {
 				walk(at+".", inner)
 				continue
 			}
+			if _, set := out[at]; set {
+				twice = append(twice, at)
+			}
 			out[at] = value
 		}
 	}
 	walk("", params)
-	return out
+	if len(twice) > 0 {
+		return nil, fmt.Errorf("params.%s is set twice", slices.Min(twice))
+	}
+	return out, nil
+}
+
+// applyDotted is apply for trainers whose keys are dotted names.
+func (r *rules) applyDotted(values, params map[string]any) error {
+	flat, err := flatten(params, r.keys)
+	if err != nil {
+		return err
+	}
+	return r.apply(values, flat)
 }
 
 // yamlBlocks writes values by dotted names as nested blocks, in the order of
@@ -136,7 +152,7 @@ func wholeBatches(in Input, trainer, key string, batch int64) ([]string, error) 
 		return nil, fmt.Errorf("params.%s: %s trains whole batches alone, and %d rows fill none of %d", key, trainer, rows, batch)
 	}
 	if left := rows % batch; left > 0 {
-		return []string{fmt.Sprintf("%s trains whole batches of %d: %s of each epoch left out, others each time", trainer, batch, wereRows(left))}, nil
+		return []string{fmt.Sprintf("%s trains whole batches of %d and leaves out %s of each epoch, others each time", trainer, batch, rowsWord(left))}, nil
 	}
 	return nil, nil
 }

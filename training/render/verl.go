@@ -77,7 +77,7 @@ func verlSFT(in Input) (*training.Rendered, error) {
 		}),
 	}
 	values := verlSFTValues(in)
-	if err := r.apply(values, flatten(in.Params, r.keys)); err != nil {
+	if err := r.applyDotted(values, in.Params); err != nil {
 		return nil, err
 	}
 	notes, err := verlSFTNotes(in, values)
