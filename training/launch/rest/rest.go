@@ -16,6 +16,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -60,6 +61,7 @@ type Client struct {
 	bearer  string
 	timeout time.Duration
 	http    *http.Client
+	redact  func(string) string
 }
 
 // New checks a configuration; nobody is asked yet.
@@ -127,6 +129,14 @@ func (c *Config) tls() (*tls.Config, error) {
 		out.Certificates = []tls.Certificate{pair}
 	}
 	return out, nil
+}
+
+// Redacting is the client with a function that takes secrets out of what a
+// server answers, before it becomes part of an error.
+func (c *Client) Redacting(redact func(string) string) *Client {
+	out := *c
+	out.redact = redact
+	return &out
 }
 
 // URL is the address, for people.
@@ -223,6 +233,9 @@ func (c *Client) open(ctx context.Context, method, path string, in any) (io.Read
 	}
 	defer resp.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxBody)) // what came of it is worth telling
+	if c.redact != nil {
+		text = []byte(c.redact(string(text)))
+	}
 	return nil, &StatusError{Method: method, URL: c.base + path, Status: resp.StatusCode, Text: Excerpt(string(text))}
 }
 
@@ -263,10 +276,18 @@ func Secret(name string) (string, error) {
 	return value, nil
 }
 
+// query is that of a URL: where one is presigned, it is the secret.
+var query = regexp.MustCompile(`(https?://[^\s"'<>?]*)\?[^\s"'<>]+`)
+
+// WithoutQueries takes the queries out of the URLs of a text, for a presigned
+// URL is one by its query.
+func WithoutQueries(text string) string { return query.ReplaceAllString(text, "$1?*") }
+
 // Excerpt keeps the beginning and the end of a text on one line: where a server
-// answers with a stack trace, what went wrong stands at its end.
+// answers with a stack trace, what went wrong stands at its end. URLs lose
+// their queries.
 func Excerpt(text string) string {
-	text = strings.ToValidUTF8(strings.Join(strings.Fields(training.Printable(text)), " "), "")
+	text = strings.ToValidUTF8(strings.Join(strings.Fields(training.Printable(WithoutQueries(text))), " "), "")
 	if len(text) <= maxExcerpt {
 		return text
 	}
