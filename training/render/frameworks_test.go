@@ -1,6 +1,7 @@
 package render
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -165,5 +166,52 @@ func TestVerlSFTRefuses(t *testing.T) {
 		{"rendezvous", params("trainer.nnodes", 2)},
 		{"set twice", params("optim.lr", 1, "optim", map[string]any{"lr": 2})},
 		{"knows no such key", params("model.override_config.a", 1)},
+	})
+}
+
+// flagNames are the names of a command's flags.
+func flagNames(command []string) (names []string) {
+	for _, word := range command {
+		if name, ok := strings.CutPrefix(word, "--"); ok {
+			name, _, _ = strings.Cut(name, "=")
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func TestOpenRLHFSFT(t *testing.T) {
+	in := verlInput()
+	in.Lengths = &Lengths{Tokenizer: "kimi", Max: 40000, Over: 1}
+	r := mustRender(t, TrainerOpenRLHF, "", in)
+	goldenWhole(t, "openrlhf-sft-plain", r)
+	for _, name := range flagNames(r.Trainer.Command[3:]) {
+		if !slices.Contains(keysOf("openrlhf-sft"), name) {
+			t.Errorf("%s has no argument %s", openrlhfFor, name)
+		}
+	}
+	for key := range openrlhfOurs {
+		if !slices.Contains(keysOf("openrlhf-sft"), key) {
+			t.Errorf("%s is guarded, but %s has no such argument", key, openrlhfFor)
+		}
+	}
+
+	in.Command = []string{"deepspeed", "--hostfile", "hosts", "--module", "openrlhf.cli.train_sft", "{args}", "--note={config}"}
+	in.Params = map[string]any{
+		"ds.packing_samples": true, "model.gradient_checkpointing_enable": false, "adam.betas": []any{0.9, json.Number("0.99")},
+		"ds": map[string]any{"lora.target_modules": []any{"q_proj", "v_proj"}}, "logger.wandb.group": "$(touch x); 'y'",
+	}
+	goldenWhole(t, "openrlhf-sft-params", mustRender(t, TrainerOpenRLHF, "", in))
+
+	refuses(t, TrainerOpenRLHF, "", verlInput, []refusal{
+		{"WANDB_API_KEY", params("logger.wandb.key", "k")},
+		{"rows would be left out", params("data.max_samples", 5)},
+		{"did you mean adam.lr", params("adam.lrr", 5)},
+		{"save both into one folder", func(in *Input) { in.Student.Tokenizer = "other" }},
+		{"has no {args}", func(in *Input) { in.Command = []string{"deepspeed", "x.py"} }},
+		{"would be read as a flag", params("adam.betas", []any{"--data.max_len=5", 1})},
+		{"line break", params("logger.wandb.group", "a\nb")},
+		{"is no argument", params("logger.wandb.group", []any{map[string]any{}})},
+		{"fill none of 2000", params("train.batch_size", 2000)},
 	})
 }
