@@ -292,18 +292,22 @@ func TestBadInput(t *testing.T) {
 		files map[string]string
 		want  string
 	}{
-		"nothing":      {map[string]string{"a.txt": "x"}, "no file of rows"},
-		"no rows":      {map[string]string{"a.jsonl": "\n"}, "holds"},
-		"two formats":  {map[string]string{"a.jsonl": good, "b.csv": "prompt,completion\nq,a\n"}, "several formats"},
-		"no columns":   {map[string]string{"a.jsonl": `{"x":1,"y":"z"}`}, `no conversation was found in its columns: "x", "y"`},
-		"pairs":        {map[string]string{"a.jsonl": `{"prompt":"q","chosen":"a","rejected":"b"}`}, "preference pairs"},
-		"no answer":    {map[string]string{"a.jsonl": `{"messages":[{"role":"user","content":"q"}]}`}, "does not end with the assistant"},
-		"arrow":        {map[string]string{"data-00000-of-00001.arrow": "x", "state.json": "{}"}, "save_to_disk"},
-		"anchors":      {map[string]string{"a.jsonl": good, "README.md": "---\na: &x [1]\nb: [*x, *x]\n---\n"}, "anchors"},
-		"broken card":  {map[string]string{"a.jsonl": good, "README.md": "---\na: [\n---\n"}, "YAML"},
-		"damaged":      {map[string]string{"a.parquet": "PAR1 nothing of it PAR1"}, "damaged"},
-		"images":       {map[string]string{"a.jsonl": `{"prompt":"q","completion":"a","images":["a.png"]}`}, "images"},
-		"card outside": {map[string]string{"a.jsonl": good, "README.md": "---\nconfigs:\n- config_name: d\n  data_files: ../../etc/passwd\n---\n"}, "no such file"},
+		"nothing":            {map[string]string{"a.txt": "x"}, "no file of rows"},
+		"no rows":            {map[string]string{"a.jsonl": "\n"}, "holds"},
+		"two formats":        {map[string]string{"a.jsonl": good, "b.csv": "prompt,completion\nq,a\n"}, "several formats"},
+		"no columns":         {map[string]string{"a.jsonl": `{"x":1,"y":"z"}`}, `no conversation was found in its columns: "x", "y"`},
+		"pairs":              {map[string]string{"a.jsonl": `{"prompt":"q","chosen":"a","rejected":"b"}`}, "preference pairs"},
+		"no answer":          {map[string]string{"a.jsonl": `{"messages":[{"role":"user","content":"q"}]}`}, "does not end with the assistant"},
+		"arrow":              {map[string]string{"data-00000-of-00001.arrow": "x", "state.json": "{}"}, "save_to_disk"},
+		"anchors":            {map[string]string{"a.jsonl": good, "README.md": "---\na: &x [1]\nb: [*x, *x]\n---\n"}, "anchor"},
+		"anchors that hide":  {map[string]string{"a.jsonl": good, "README.md": "---\na: {&é b: [1]}\n---\n"}, "anchor"},
+		"a card of brackets": {map[string]string{"a.jsonl": good, "README.md": "---\nlicense: " + strings.Repeat("[", 500_000) + "\n---\n"}, "holds too much"},
+		"a card of dashes":   {map[string]string{"a.jsonl": good, "README.md": "---\nlicense: " + strings.Repeat("- ", 20_000) + "x\n---\n"}, "nested too deeply"},
+		"a deep card":        {map[string]string{"a.jsonl": good, "README.md": "---\nlicense: " + strings.Repeat("[", 20_000) + "x\n---\n"}, "nested too deeply"},
+		"broken card":        {map[string]string{"a.jsonl": good, "README.md": "---\na: [\n---\n"}, "YAML"},
+		"damaged":            {map[string]string{"a.parquet": "PAR1 nothing of it PAR1"}, "damaged"},
+		"images":             {map[string]string{"a.jsonl": `{"prompt":"q","completion":"a","images":["a.png"]}`}, "images"},
+		"card outside":       {map[string]string{"a.jsonl": good, "README.md": "---\nconfigs:\n- config_name: d\n  data_files: ../../etc/passwd\n---\n"}, "no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := write(t, tc.files)

@@ -18,8 +18,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml"
-
 	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/internal/sources"
 )
@@ -274,24 +272,14 @@ func (s *Source) readCard(root *os.Root) ([]hubConfig, error) {
 	if front == "" {
 		return nil, nil
 	}
-	if yamlAnchor.MatchString(front) {
-		return nil, errors.New("its YAML has anchors, which are not read; write them out")
-	}
-	var card struct {
-		Configs  []hubConfig `yaml:"configs"`
-		License  any         `yaml:"license"`
-		Language any         `yaml:"language"`
-	}
-	if err := yaml.Unmarshal([]byte(front), &card); err != nil {
+	card, err := parseCard(front)
+	if err != nil {
 		return nil, fmt.Errorf("its YAML can't be read: %s; mend it, or name the data files instead of the folder", firstLine(err.Error()))
 	}
 	s.Card.Licence = strings.Join(textList(card.License), ", ")
 	s.Card.Language = textList(card.Language)
 	return card.Configs, nil
 }
-
-// yamlAnchor finds anchors, with which a small card could unfold without end.
-var yamlAnchor = regexp.MustCompile(`(?m)(?:^|[:\-\[,])\s*&\w`)
 
 func frontMatter(text string) string {
 	text = strings.ReplaceAll(strings.TrimPrefix(text, "\ufeff"), "\r\n", "\n")
