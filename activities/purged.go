@@ -8,7 +8,7 @@ import (
 
 // classPurged is the error of a candidate whose answer was purged. It is not
 // asked again: the answer store holds a tombstone in its place.
-const classPurged = "purged"
+const classPurged = datasets.ErrorPurged
 
 var errPurged = errors.New("the answer was purged; nobody is asked again")
 

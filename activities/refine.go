@@ -58,8 +58,8 @@ func (r *refinedTask) fresh(i int) bool { return i < len(r.Fresh) && r.Fresh[i] 
 
 // Classes of candidates that were never asked.
 const (
-	classNotAsked    = "not_asked"
-	classNotRecorded = "not_recorded"
+	classNotAsked    = datasets.ErrorNotAsked
+	classNotRecorded = datasets.ErrorNotRecorded
 )
 
 // RefineShard parses, checks, filters and merges the candidates of one shard.

@@ -38,6 +38,9 @@ func (r *refinedTask) judgeRows() []datasets.JudgeRow {
 // are of.
 func conditions(r *recipe.Recipe, tasks int64) report.Conditions {
 	c := report.Conditions{Tasks: tasks, Samples: samplesInWords(samplingOf(r))}
+	if rule := samplingOf(r); rule.adaptive() {
+		c.Least = rule.Least
+	}
 	for i := range r.Prompts {
 		c.Prompts = append(c.Prompts, r.Prompts[i].Path)
 	}

@@ -37,6 +37,14 @@ const (
 // nobody.
 const FlagEscalated = "escalated"
 
+// Errors of candidates that say nothing of their teacher: nobody was asked, or
+// what was answered is gone.
+const (
+	ErrorNotAsked    = "not_asked"    // a budget ended first, or the teacher was given up
+	ErrorNotRecorded = "not_recorded" // recorded answers have none to this task
+	ErrorPurged      = "purged"
+)
+
 // Statuses of a task in the prompts table.
 const (
 	StatusClean      = "clean"      // in the dataset or open to it

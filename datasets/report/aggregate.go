@@ -63,7 +63,7 @@ func (a *Aggregator) Add(c *datasets.Candidate) {
 	a.requestsOf(c.Teacher).answer(c)
 	a.mannerOf(c.Teacher).add(c)
 	a.shelf.add(c)
-	if firstHand(c) {
+	if firstHand(c) && answerable(c) {
 		number := a.number(c.Teacher)
 		a.grid.add(c, number)
 		if a.grid.at != nil {
@@ -190,6 +190,7 @@ func (a *Aggregator) notes(r *Report) []string {
 		if t.EstimatedUsage > 0 {
 			notes = append(notes, fmt.Sprintf("%s sent no usage for %d answers; their tokens and costs are estimates.", clean(t.Teacher), t.EstimatedUsage))
 		}
+		notes = append(notes, unratedNotes(&t)...)
 		notes = append(notes, spendNotes(&t)...)
 		notes = append(notes, requestNotes(&t)...)
 		notes = append(notes, styleNotes(&t)...)
@@ -198,6 +199,9 @@ func (a *Aggregator) notes(r *Report) []string {
 	notes = append(notes, unattributedNotes(r.Unattributed)...)
 	if a.samples {
 		notes = append(notes, "Some tasks have several samples of one teacher. pass_of_judged and pass_of_all count samples, and their intervals treat them as independent and are too narrow; the rates of the comparison are means over tasks, and their intervals are not.")
+	}
+	if n := a.grid.least; n > 0 {
+		notes = append(notes, leastNote(n))
 	}
 	notes = append(notes, r.Comparison.notes(a.grid.lost)...)
 	if len(r.Drift) > 0 {
@@ -221,6 +225,7 @@ type tally struct {
 	accepted, selected                           int64
 	prompt, cached, completion, reasoning        int64
 	estimated, unpriced, unpricedAnswers, priced int64
+	unrated                                      int64 // asks that say nothing of the teacher
 	costMicros, sharedMicros, ms                 int64
 	spent                                        [spentKinds]spentTally // beside the answers
 	latency                                      sketch
@@ -228,6 +233,7 @@ type tally struct {
 
 func (t *tally) add(c *datasets.Candidate) {
 	t.asks++
+	t.unrated += count(!answerable(c))
 	if c.Error != nil {
 		t.addError(*c.Error, 1)
 	} else {
@@ -251,9 +257,11 @@ func (t *tally) add(c *datasets.Candidate) {
 	t.completion += known(c.CompletionTokens)
 	t.reasoning += known(c.ReasoningTokens)
 	t.estimated += count(c.UsageEstimated)
-	if c.CostMicros == nil {
+	switch {
+	case unasked(c): // it cost nothing
+	case c.CostMicros == nil:
 		t.unpriced++
-	} else {
+	default:
 		t.priced++
 		t.costMicros += *c.CostMicros
 	}
@@ -293,8 +301,9 @@ func (t *tally) merge(c *tally) {
 	t.fail += c.fail
 	t.unknown += c.unknown
 	t.none += c.none
+	t.unrated += c.unrated
 	if c.judged() > 0 {
-		t.judgedAsks += c.asks
+		t.judgedAsks += c.asks - c.unrated
 	}
 	t.accepted += c.accepted
 	t.selected += c.selected
@@ -331,7 +340,7 @@ func (t *tally) figures(priced bool) Figures {
 	if t.judged() > 0 {
 		all := t.judgedAsks
 		if all == 0 { // a cell, not a sum of cells
-			all = t.asks
+			all = t.asks - t.unrated
 		}
 		f.PassOfJudged = proportion(t.pass, t.pass+t.fail)
 		f.PassOfAll = proportion(t.pass, all)

@@ -209,8 +209,10 @@ type scoped struct {
 func newScope(name cellName, rows []gridRow, order []int, infos []TeacherInfo, family int) Scope {
 	by := make([][]gridRow, len(infos))
 	for _, row := range rows {
-		i := order[row.teacher]
-		by[i] = append(by[i], row)
+		if row.samples > 0 {
+			i := order[row.teacher]
+			by[i] = append(by[i], row)
+		}
 	}
 	s := &scoped{family: family}
 	for i, list := range by {

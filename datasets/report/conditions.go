@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/stillhouse-data/stillhouse/datasets"
 )
 
 // Conditions are what costs and durations are of. A price per accepted row says
@@ -14,6 +16,7 @@ type Conditions struct {
 	Prompts  []string            `json:"prompts" jsonschema:"description=where the prompts are from"`
 	Tasks    int64               `json:"tasks" jsonschema:"description=tasks that were asked"`
 	Samples  string              `json:"samples" jsonschema:"description=answers that each teacher was asked for a task; in words"`
+	Least    int                 `json:"samples_at_least,omitempty" jsonschema:"description=where answers decide how many are asked: how many are asked whatever they are; rates of the comparison are of these"`
 	Teachers []TeacherConditions `json:"teachers" jsonschema:"description=in the report's order"`
 	// From and To are when the first and the last request was sent.
 	From       *time.Time `json:"from,omitempty" jsonschema:"description=when the first request was sent; absent where that is not known"`
@@ -37,7 +40,29 @@ const accounting = "Costs are all spend for a teacher's answers: every answer th
 
 // SetConditions says what the report's costs and durations are of. What the
 // report knows itself, such as when requests were sent, is filled in.
-func (a *Aggregator) SetConditions(c Conditions) { a.conditions = &c }
+// It comes before the first candidate.
+func (a *Aggregator) SetConditions(c Conditions) { a.conditions, a.grid.least = &c, int32(c.Least) }
+
+// leastNote says which samples rates are of, where answers decide how many
+// there are.
+func leastNote(least int32) string {
+	return fmt.Sprintf("How many answers a task has depends on them: those after the first %d were asked because those before did not pass. They are in no rate, difference or pass@k of the comparison, which would be biased by them; they are in what teachers solve together, in costs and accepted rows, and in the counts of the tables of teachers.", least)
+}
+
+// unratedNotes say what of a teacher is in no rate.
+func unratedNotes(t *Teacher) []string {
+	var notes []string
+	if n := t.Errors[datasets.ErrorNotAsked]; n > 0 {
+		notes = append(notes, fmt.Sprintf("%s of %s asks of %s were never made, because a budget ended first or it was given up: they are in no rate and no comparison, and no failures of it.", grouped(n), grouped(t.Asks), clean(t.Teacher)))
+	}
+	if n := t.Errors[datasets.ErrorNotRecorded]; n > 0 {
+		notes = append(notes, fmt.Sprintf("To %s of %s tasks no answer of %s is recorded: they are in no rate and no comparison of it.", grouped(n), grouped(t.Asks), clean(t.Teacher)))
+	}
+	if n := t.Errors[datasets.ErrorPurged]; n > 0 {
+		notes = append(notes, fmt.Sprintf("%s answers of %s were purged: they are in no rate and no comparison.", grouped(n), clean(t.Teacher)))
+	}
+	return notes
+}
 
 func (a *Aggregator) conditionsOf(r *Report) *Conditions {
 	if a.conditions == nil {
@@ -72,7 +97,15 @@ func (r *Report) conditionLines() []string {
 	if !r.costs() {
 		return nil
 	}
-	c := r.Conditions
+	out := r.Conditions.lines()
+	if r.Conditions != nil {
+		out = append(out, r.Conditions.Accounting)
+	}
+	return out
+}
+
+// lines are the conditions in words, all but the accounting.
+func (c *Conditions) lines() []string {
 	if c == nil {
 		return []string{"Of what configuration and prompts these costs and durations are was not recorded: do not quote them."}
 	}
@@ -100,13 +133,15 @@ func (r *Report) conditionLines() []string {
 		}
 		out = append(out, line+".")
 	}
-	return append(out, c.Accounting)
+	return out
 }
 
 // costs tells whether the report has any cost.
-func (r *Report) costs() bool {
-	for i := range r.Teachers {
-		if r.Teachers[i].CostUSD != nil || r.Teachers[i].Spend != nil && r.Teachers[i].Spend.USD != nil {
+func (r *Report) costs() bool { return cost(r.Teachers) }
+
+func cost(list []Teacher) bool {
+	for i := range list {
+		if list[i].CostUSD != nil || list[i].Spend != nil && list[i].Spend.USD != nil {
 			return true
 		}
 	}

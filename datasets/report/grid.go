@@ -24,6 +24,7 @@ type grid struct {
 	task  uint64
 	rows  map[int]int // by teacher: place of its row of that task
 	lost  bool        // some cells came too late to be compared
+	least int32       // samples of a task that rates are of; 0 for all
 }
 
 type cellName struct{ domain, effort string }
@@ -41,6 +42,7 @@ type gridRow struct {
 	errored, truncated, refused  uint16
 	accepted                     uint16
 	first                        bool // the first sample passed
+	solved                       bool // any sample passed, those too that no rate is of
 	unpriced                     bool
 	micros, tokens, ms           int64
 }
@@ -65,6 +67,25 @@ func (g *grid) add(c *datasets.Candidate, teacher int) {
 	if row.samples == 1<<16-1 {
 		return
 	}
+	if g.least == 0 || c.SampleIndex < g.least {
+		row.rate(c)
+	}
+	row.solved = row.solved || c.Error == nil && c.Verdict != nil && *c.Verdict == datasets.Pass
+	g.at.judged = g.at.judged || c.Verdict != nil
+	if c.Accepted {
+		row.accepted++
+	}
+	if c.CostMicros == nil {
+		row.unpriced = row.unpriced || c.Error == nil
+	} else {
+		row.micros += *c.CostMicros
+	}
+	row.tokens += known(c.PromptTokens) + known(c.CompletionTokens)
+	row.ms += known(c.LatencyMS)
+}
+
+// rate counts a sample that rates are of.
+func (row *gridRow) rate(c *datasets.Candidate) {
 	row.samples++
 	switch {
 	case c.Error != nil:
@@ -78,23 +99,12 @@ func (g *grid) add(c *datasets.Candidate, teacher int) {
 	default:
 		row.unknown++
 	}
-	g.at.judged = g.at.judged || c.Verdict != nil
 	if c.Error == nil && truncated(c) {
 		row.truncated++
 	}
 	if refused(c) {
 		row.refused++
 	}
-	if c.Accepted {
-		row.accepted++
-	}
-	if c.CostMicros == nil {
-		row.unpriced = row.unpriced || c.Error == nil
-	} else {
-		row.micros += *c.CostMicros
-	}
-	row.tokens += known(c.PromptTokens) + known(c.CompletionTokens)
-	row.ms += known(c.LatencyMS)
 }
 
 // begin starts a task. Candidates of one task follow each other.
@@ -165,6 +175,25 @@ func refused(c *datasets.Candidate) bool {
 
 func truncated(c *datasets.Candidate) bool {
 	return c.FinishReason != nil && (*c.FinishReason == "length" || *c.FinishReason == "max_tokens" || *c.FinishReason == "model_context_window_exceeded")
+}
+
+// answerable tells whether a candidate says anything of what its teacher can do.
+// An ask that was never made, as where a budget ended first, is no failure of
+// the teacher's, and neither is an answer that was purged.
+func answerable(c *datasets.Candidate) bool {
+	if c.Error == nil {
+		return true
+	}
+	switch *c.Error {
+	case datasets.ErrorNotAsked, datasets.ErrorNotRecorded, datasets.ErrorPurged:
+		return false
+	}
+	return true
+}
+
+// unasked tells whether an ask was never made.
+func unasked(c *datasets.Candidate) bool {
+	return c.Error != nil && (*c.Error == datasets.ErrorNotAsked || *c.Error == datasets.ErrorNotRecorded)
 }
 
 // firstHand tells whether the teacher was asked because the route says so, and

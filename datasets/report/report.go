@@ -71,7 +71,7 @@ type Cell struct {
 
 // Figures count asks and what came of them.
 type Figures struct {
-	Asks      int64            `json:"asks" jsonschema:"description=candidates: answers and asks that failed for good"`
+	Asks      int64            `json:"asks" jsonschema:"description=candidates: answers and asks that failed for good or were never made"`
 	Answers   int64            `json:"answers" jsonschema:"description=asks that were answered"`
 	Errors    map[string]int64 `json:"errors" jsonschema:"description=asks that failed by class of error"`
 	Truncated int64            `json:"truncated" jsonschema:"description=answers that ended at the token limit"`
@@ -85,7 +85,7 @@ type Figures struct {
 	// unknown verdicts included, over the cells where a verifier judged
 	// anything. Both are null where nothing was judged.
 	PassOfJudged *Proportion `json:"pass_of_judged" jsonschema:"nullable,description=pass/(pass+fail)"`
-	PassOfAll    *Proportion `json:"pass_of_all" jsonschema:"nullable,description=pass of all asks in the domains where a verifier judged anything; failed asks and unknown verdicts count as not passed"`
+	PassOfAll    *Proportion `json:"pass_of_all" jsonschema:"nullable,description=pass of all asks in the domains where a verifier judged anything; failed asks and unknown verdicts count as not passed; asks that were never made and purged answers are left out"`
 
 	Accepted int64 `json:"accepted"`
 	Selected int64 `json:"selected" jsonschema:"description=rows in train or test"`
@@ -100,7 +100,7 @@ type Figures struct {
 	CostUSD            *float64 `json:"cost_usd" jsonschema:"nullable,description=what its answers cost: rejected ones too; null where nothing is priced; spend has what else was spent for them"`
 	CostPerAcceptedUSD *float64 `json:"cost_per_accepted_usd" jsonschema:"nullable,description=all spend over accepted rows: spend.usd/accepted; null where an answer is not priced or none is accepted"`
 	Spend              *Spend   `json:"spend,omitempty" jsonschema:"description=all that was spent for its answers by what it was spent on"`
-	UnpricedAsks       int64    `json:"unpriced_asks" jsonschema:"description=asks whose cost is not known"`
+	UnpricedAsks       int64    `json:"unpriced_asks" jsonschema:"description=asks that were made and whose cost is not known"`
 
 	LatencyP50MS *int64 `json:"latency_p50_ms" jsonschema:"nullable,description=request sent to answer whole; null where not measured"`
 	LatencyP95MS *int64 `json:"latency_p95_ms" jsonschema:"nullable"`

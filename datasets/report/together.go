@@ -63,7 +63,7 @@ func (s *scoped) together() *Together {
 		var key uint64
 		first := false
 		for i, row := range group {
-			if row.pass > 0 {
+			if row.solved {
 				key |= 1 << i
 			}
 			first = first || row.first

@@ -27,6 +27,8 @@ type VersionInfo struct {
 	Published time.Time `json:"published"`
 	// Checks name the verifiers that judged, with versions and options.
 	Checks []string `json:"checks,omitempty" jsonschema:"description=verifiers that judged its answers; where they differ so may verdicts of one answer"`
+	// Conditions are what the version's costs and durations are of.
+	Conditions *Conditions `json:"conditions,omitempty" jsonschema:"description=what its costs and durations are of; absent where that was not recorded"`
 }
 
 // Versions compares the teachers of several versions: what each version's own
@@ -175,10 +177,14 @@ func (a *VersionsAggregator) Begin(info VersionInfo, figures []Teacher) {
 // it but numbers. Candidates of one task are to follow each other; the order of
 // tasks decides nothing.
 func (a *VersionsAggregator) Add(c *datasets.Candidate) {
-	if !firstHand(c) {
+	v := a.versions[len(a.versions)-1]
+	if !firstHand(c) || !answerable(c) {
 		return
 	}
-	v := a.versions[len(a.versions)-1]
+	// Those after it were asked because those before did not pass.
+	if of := v.info.Conditions; of != nil && of.Least > 0 && int(c.SampleIndex) >= of.Least {
+		return
+	}
 	if c.TaskID != v.last || v.tasks == 0 {
 		v.last = strings.Clone(c.TaskID)
 		v.tasks++
@@ -372,7 +378,8 @@ func (a *VersionsAggregator) across(x, y *contender, family int) Across {
 	out.Unit = unitTasks
 	commonOf(x.tasks, y.tasks, func(r *acrossRow) uint64 { return r.id }, func(p, q *acrossRow) {
 		take(&p.counted, &q.counted)
-		if p.answers == q.answers && p.samples == q.samples {
+		// An ask that failed is made anew by the next build.
+		if p.answers == q.answers && p.samples == q.samples && p.errored+q.errored == 0 {
 			out.Reused++
 		} else {
 			countNames(models, a.list[p.model], a.list[q.model])

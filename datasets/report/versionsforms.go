@@ -53,6 +53,23 @@ func (r *Versions) figuresRows(named map[string]string) [][]string {
 	return rows
 }
 
+// conditionLines are what the costs and durations of the versions are of; nil
+// where none has costs.
+func (r *Versions) conditionLines(named map[string]string) []string {
+	var out []string
+	for i := range r.Versions {
+		if v := &r.Versions[i]; cost(v.Teachers) {
+			for _, line := range v.Conditions.lines() {
+				out = append(out, named[v.Ref]+": "+line)
+			}
+		}
+	}
+	if out == nil {
+		return nil
+	}
+	return append(out, accounting)
+}
+
 // sameRows are one teacher in two versions; what changed, later minus earlier.
 func (r *Versions) sameRows(named map[string]string) [][]string {
 	rows := [][]string{{"teacher", "versions", "finding", "common", "anew", "change", "95 %", "p (Holm)", "length", "p (Holm)", "reasoning", "p (Holm)"}}
@@ -174,6 +191,9 @@ func (r *Versions) Table(w io.Writer, width int) error {
 	if err := section("what each version's own comparison says", r.figuresRows(named), 2, []int{12, 11, 10, 6, 3, 13, 9, 8, 5}); err != nil {
 		return err
 	}
+	if err := lines(w, r.conditionLines(named), width); err != nil {
+		return err
+	}
 	if err := section("one teacher in two versions, in points, on the tasks that it was asked at first hand in both; anew: tasks that do not have the same answer in both", r.sameRows(named), 3, []int{11, 9, 10, 6, 8, 7}); err != nil {
 		return err
 	}
@@ -204,6 +224,7 @@ func (r *Versions) Markdown(w io.Writer) error {
 	m.text("## What each version's own comparison says")
 	rows := r.figuresRows(named)
 	m.table(2, rows[0], rows[1:])
+	m.list(r.conditionLines(named))
 	if rows = r.sameRows(named); len(rows) > 1 {
 		m.text("## One teacher in two versions")
 		m.text(fmt.Sprintf("In points, on the tasks that it was asked at first hand in both, of which those under “anew” do not have the same answer in both; Holm's adjustment is over a family of %d.", r.SameFamily))
@@ -267,6 +288,7 @@ func (r *Versions) sections() []versionsSection {
 		section("Versions", "", 1, r.versionRows()),
 		section("What each version’s own comparison says", "", 2, r.figuresRows(named)),
 	}
+	out[1].Lines = r.conditionLines(named)
 	if len(r.Same) > 0 {
 		s := section("One teacher in two versions", fmt.Sprintf("Change of the pass rate in points, on the tasks that it was asked at first hand in both, of which those under “anew” do not have the same answer in both; Holm’s adjustment is over a family of %d.", r.SameFamily), 3, r.sameRows(named))
 		for i := range s.Rows {

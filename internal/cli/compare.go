@@ -114,7 +114,7 @@ func overCompare(out *wire.BuildOutput, micros int64) string {
 	if micros > 0 {
 		limit = "the budget of " + budget.Dollars(micros)
 	}
-	return fmt.Sprintf("%s had no room for more asks of %s: what is missing counts as not answered, and no lead of another teacher over it means anything. Run it again with a larger --budget: only what is missing is asked",
+	return fmt.Sprintf("%s had no room for more asks of %s: what was not asked is in no rate and no comparison. Run it again with a larger --budget: only what is missing is asked",
 		limit, strings.Join(out.OverBudget, ", "))
 }
 

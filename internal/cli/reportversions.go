@@ -28,7 +28,7 @@ func (a *app) compareVersions(ctx context.Context, all []refReport) (*report.Ver
 		if err := needCandidates(one); err != nil {
 			return nil, err
 		}
-		info := report.VersionInfo{Ref: one.Ref, Dataset: one.manifest.Dataset, Number: one.number, Published: one.manifest.CreatedAt.UTC()}
+		info := report.VersionInfo{Ref: one.Ref, Dataset: one.manifest.Dataset, Number: one.number, Published: one.manifest.CreatedAt.UTC(), Conditions: one.Report.Conditions}
 		for _, m := range one.manifest.Methods {
 			if m.Kind == catalog.MethodVerifier {
 				info.Checks = append(info.Checks, checkWords(&m))
