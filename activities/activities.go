@@ -105,6 +105,7 @@ func (a *Activities) RegisterPipeline(r Registry) {
 		wire.ActivityRepin:        a.RepinSources,
 		wire.ActivityBudget:       a.OpenBudget,
 		wire.ActivityPrepare:      a.PrepareHandOff,
+		wire.ActivityCheck:        a.CheckTraining,
 		wire.ActivityLaunch:       a.LaunchTraining,
 		wire.ActivityFollow:       a.FollowTraining,
 

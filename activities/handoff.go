@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,7 +13,6 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
-	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/datasets/catalog"
 	"github.com/stillhouse-data/stillhouse/datasets/views"
 	"github.com/stillhouse-data/stillhouse/internal/objstore"
@@ -33,11 +33,18 @@ type Trainers struct {
 
 // HandOffOptions are what a hand-off's input holds as JSON text.
 type HandOffOptions struct {
+	Method       string         `json:"method,omitempty"` // of the trainer; its usual one where absent
+	View         string         `json:"view,omitempty"`   // of those that the method reads; its usual one where absent
 	Tokenizer    string         `json:"tokenizer,omitempty"`
 	ChatTemplate string         `json:"chat_template,omitempty"`
 	MaxLength    int            `json:"max_length,omitempty"`
 	Seed         int64          `json:"seed,omitempty"`
 	Params       map[string]any `json:"params,omitempty"`
+	// LeaveOutUnfit leaves out the rows that the view can't hold, and says how
+	// many, instead of refusing.
+	LeaveOutUnfit bool `json:"leave_out_unfit,omitempty"`
+	// Template is the text of the trainer custom.
+	Template string `json:"template,omitempty"`
 }
 
 const (
@@ -72,14 +79,14 @@ func (a *Activities) prepareHandOff(ctx context.Context, in wire.HandOffInput) (
 	}
 	defer os.RemoveAll(dir)
 	exported := filepath.Join(dir, "view")
-	summary, err := views.Export(ctx, a.Catalog, m, views.ViewMessages, views.Folder(exported), views.Options{Version: v})
+	summary, err := a.exportFor(ctx, in, opt, v, m, exported)
 	if err != nil {
-		if errors.Is(err, views.ErrForbidden) {
-			return nil, invalidRecipe("%v", err)
-		}
 		return nil, err
 	}
 	bundle, rendered, err := bundleOf(in, opt, v, m, &summary)
+	if err == nil {
+		err = a.measure(ctx, m, &bundle.View, opt.MaxLength)
+	}
 	if err != nil {
 		return nil, invalidRecipe("%v", err)
 	}
@@ -111,9 +118,9 @@ func bundleOf(in wire.HandOffInput, opt HandOffOptions, v catalog.Version, m *ca
 		view.Rows[f.Split] += f.Rows
 	}
 	student := training.Student{Model: in.Model, Tokenizer: opt.Tokenizer, ChatTemplate: opt.ChatTemplate, MaxLength: opt.MaxLength}
-	rendered, err := render.Render(in.Trainer, "", render.Input{
+	rendered, err := render.Render(in.Trainer, opt.Method, render.Input{
 		Dataset: m.Dataset, Version: v.Number, View: view, Student: student,
-		Seed: opt.Seed, Command: in.Command, Params: opt.Params,
+		Seed: opt.Seed, Command: in.Command, Params: opt.Params, Teachers: taught(m, s.View), Template: opt.Template,
 	})
 	if err != nil {
 		return nil, nil, err
@@ -127,6 +134,9 @@ func bundleOf(in wire.HandOffInput, opt HandOffOptions, v catalog.Version, m *ca
 		Dataset: training.Dataset{Name: m.Dataset, Version: v.Number, BuildID: m.BuildID, Manifest: v.Manifest, ManifestDigest: v.ManifestSHA256},
 		View:    view, Student: student, Trainer: rendered.Trainer,
 		Claim: training.ClaimFile, Result: training.ResultFile, Notes: append(slices.Clone(rendered.Notes), s.Warnings...),
+	}
+	for _, why := range slices.Sorted(maps.Keys(s.LeftOut)) {
+		b.Notes = append(b.Notes, fmt.Sprintf("%d rows are left out: %s", s.LeftOut[why], why))
 	}
 	rows := m.TeacherRows()
 	for _, t := range m.Teachers {
@@ -145,30 +155,30 @@ func bundleOf(in wire.HandOffInput, opt HandOffOptions, v catalog.Version, m *ca
 }
 
 // LaunchTraining starts a prepared hand-off, once, whatever dies meanwhile.
-func (a *Activities) LaunchTraining(ctx context.Context, in wire.HandOffInput, p wire.HandOffPrepared) error {
+func (a *Activities) LaunchTraining(ctx context.Context, in wire.HandOffInput, p wire.HandOffPrepared) (*wire.HandOffLaunched, error) {
 	var note noter
 	defer heartbeat(ctx, beatEvery, note.get)()
-	return final(a.launchTraining(ctx, in, p))
+	out, err := a.launchTraining(ctx, in, p)
+	return out, final(err)
 }
 
-func (a *Activities) launchTraining(ctx context.Context, in wire.HandOffInput, p wire.HandOffPrepared) error {
+func (a *Activities) launchTraining(ctx context.Context, in wire.HandOffInput, p wire.HandOffPrepared) (*wire.HandOffLaunched, error) {
 	l, err := a.launcher(in, p)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	bundle, err := a.readBundle(ctx, p.LaunchID)
+	spec, err := a.specOf(ctx, l, in, p)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	dir := a.bundleDir(p.LaunchID)
-	if err := a.fetchBundle(ctx, p.LaunchID, dir); err != nil {
-		return err
-	}
-	_, err = l.Submit(ctx, p.LaunchID, launch.Spec{Dir: dir, Env: in.Env, Rows: bundle.View.Rows[datasets.TableTrain]})
+	ref, err := l.Submit(ctx, p.LaunchID, spec)
 	if errors.Is(err, training.ErrClaimed) {
-		return invalidRecipe("%v; train again with --attempt %d if that one will never start", err, in.Attempt+1)
+		return nil, invalidRecipe("%v; train again with --attempt %d if that one will never start", err, in.Attempt+1)
 	}
-	return err
+	if err != nil {
+		return nil, err
+	}
+	return &wire.HandOffLaunched{Where: bounded(ref.Where), Remote: spec.Remote != nil}, nil
 }
 
 func (a *Activities) launcher(in wire.HandOffInput, p wire.HandOffPrepared) (launch.Launcher, error) {
@@ -208,7 +218,7 @@ func (a *Activities) fetchBundle(ctx context.Context, launchID, dir string) erro
 			return err
 		}
 		name := at.Key[len(prefix):]
-		if name == training.ClaimFile || name == training.ResultFile || !filepath.IsLocal(name) {
+		if !ownFile(name) {
 			continue
 		}
 		path := filepath.Join(dir, filepath.FromSlash(name))
@@ -239,11 +249,10 @@ func (a *Activities) followTraining(ctx context.Context, in wire.HandOffInput, p
 	if err != nil {
 		return nil, err
 	}
-	ref := launch.Ref{Launcher: in.Launcher, LaunchID: p.LaunchID, Where: filepath.Join(a.Trainers.Dir, p.LaunchID)}
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
 	for {
-		state, err := l.Status(ctx, ref)
+		state, err := a.look(ctx, l, in, p)
 		if err != nil {
 			return nil, err
 		}
@@ -256,7 +265,7 @@ func (a *Activities) followTraining(ctx context.Context, in wire.HandOffInput, p
 			// Cancelling the hand-off cancels the launch. A worker that stops,
 			// or has lost its server, leaves it running and finds it again.
 			if temporal.IsCanceledError(context.Cause(ctx)) {
-				if err := l.Cancel(context.WithoutCancel(ctx), ref); err != nil {
+				if err := l.Cancel(context.WithoutCancel(ctx), a.refOf(in, p)); err != nil {
 					a.Log.Warn("the launch was not cancelled", "launch", p.LaunchID, "error", err)
 				}
 			}
@@ -281,7 +290,13 @@ func (a *Activities) recordTraining(ctx context.Context, p wire.HandOffPrepared,
 	}
 	out.Record = training.Key(p.LaunchID, training.StateFile)
 	state.Result = nil
-	return out, a.putRecord(ctx, out.Record, state)
+	if err := a.putRecord(ctx, out.Record, state); err != nil {
+		return nil, err
+	}
+	if err := a.dropArchives(ctx, p.LaunchID); err != nil {
+		a.Log.Warn("the archive of a launch was not removed; its URLs end by themselves", "launch", p.LaunchID, "error", err)
+	}
+	return out, nil
 }
 
 func (a *Activities) putRecord(ctx context.Context, key string, v any) error {

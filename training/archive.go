@@ -7,6 +7,7 @@ import (
 	_ "embed"
 	"fmt"
 	"io/fs"
+	"strings"
 	"time"
 )
 
@@ -16,10 +17,17 @@ import (
 //go:embed bootstrap.sh
 var BootstrapScript string
 
-// ArchiveFile is the archive of a bundle's own files and [URLsFile], for
-// machines that reach the store by presigned URLs only. It is written anew by
-// every submission, since its URLs end.
-const ArchiveFile = "bundle.tar.gz"
+// archivePrefix begins the names of archives: of a bundle's own files and
+// [URLsFile], for machines that reach the store by presigned URLs only. Every
+// submission writes one of its own, since URLs end, and a machine that was
+// started by an earlier one may be about to fetch its own.
+const archivePrefix = "bundle-"
+
+// ArchiveName is the name of an archive in the bundle's folder, by its digest.
+func ArchiveName(sha256 string) string { return archivePrefix + sha256[:16] + ".tar.gz" }
+
+// IsArchive tells whether a file of the folder is an archive.
+func IsArchive(name string) bool { return strings.HasPrefix(name, archivePrefix) }
 
 // URLsFile names each of the view's files and the presigned URL that reads it, a
 // line each: NAME<tab>URL. It is part of the archive only.

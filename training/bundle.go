@@ -87,6 +87,35 @@ type View struct {
 	Columns []string         `json:"columns,omitempty" jsonschema:"description=The columns that the trainer reads; all where absent"`
 	Files   []ViewFile       `json:"files" jsonschema:"minItems=1"`
 	Rows    map[string]int64 `json:"rows" jsonschema:"description=By split"`
+	Lengths *Lengths         `json:"lengths,omitempty" jsonschema:"description=How long the rows of the version's train split are"`
+	Shares  *Shares          `json:"shares,omitempty" jsonschema:"description=Of what the version's train split is made"`
+}
+
+// Lengths are percentiles of the lengths of the train split's rows. We have no
+// tokenizer of the student, so they are counted in characters, and what is said
+// of tokens is an estimate.
+type Lengths struct {
+	Measure    string  `json:"measure" jsonschema:"description=characters: of all that a row's messages and tools say"`
+	Characters Spread  `json:"characters"`
+	Over       int64   `json:"over,omitempty" jsonschema:"minimum=0,description=Rows that are likely longer than the student's max_length; an estimate"`
+	OverBy     string  `json:"over_by,omitempty" jsonschema:"description=How over was estimated"`
+	Answers    *Spread `json:"completion_tokens,omitempty" jsonschema:"description=Tokens of the answers alone as the teachers' endpoints counted them by their own tokenizers"`
+}
+
+// A Spread is percentiles of a count.
+type Spread struct {
+	Rows int64 `json:"rows" jsonschema:"minimum=0,description=That have the count"`
+	P50  int64 `json:"p50" jsonschema:"minimum=0"`
+	P95  int64 `json:"p95" jsonschema:"minimum=0"`
+	P99  int64 `json:"p99" jsonschema:"minimum=0"`
+	Max  int64 `json:"max" jsonschema:"minimum=0"`
+}
+
+// Shares count the train split's rows.
+type Shares struct {
+	Domains  map[string]int64 `json:"domains,omitempty"`
+	Efforts  map[string]int64 `json:"efforts,omitempty"`
+	Teachers map[string]int64 `json:"teachers,omitempty"`
 }
 
 // A ViewFile is one file of a view.

@@ -48,6 +48,7 @@ const (
 	ActivityNotify   = "Notify"
 	ActivityRepin    = "RepinSources"
 	ActivityPrepare  = "PrepareHandOff"
+	ActivityCheck    = "CheckTraining"
 	ActivityLaunch   = "LaunchTraining"
 	ActivityFollow   = "FollowTraining"
 
@@ -525,13 +526,31 @@ type HandOffInput struct {
 	Attempt  int      `json:"attempt"`
 	Env      []string `json:"env,omitempty"` // names only
 	Options  string   `json:"options,omitempty"`
+	// Timeout is how long the training may take, in seconds; 0: as long as is
+	// possible at all.
+	Timeout int64 `json:"timeout_s,omitempty"`
+	// Carry is what a run of the workflow hands to its next one.
+	Carry *HandOffPrepared `json:"carry,omitempty"`
 }
 
-// HandOffPrepared is a rendered bundle in the store.
+// HandOffPrepared is a rendered bundle in the store, and how far its launch is.
 type HandOffPrepared struct {
 	LaunchID string `json:"launch_id"`
 	Prefix   string `json:"prefix"`
 	Dir      string `json:"dir,omitempty"` // on the worker that launches
+	// Where is the launcher's reference to the launch.
+	Where string `json:"where,omitempty"`
+	// Until is when the launch shall be over.
+	Until time.Time `json:"until,omitzero"`
+	// Cancel tells that the launch shall end, since CancelledAt.
+	Cancel      bool      `json:"cancel,omitempty"`
+	CancelledAt time.Time `json:"cancelled_at,omitzero"`
+}
+
+// HandOffLaunched is a launch that was submitted.
+type HandOffLaunched struct {
+	Where  string `json:"where,omitempty"`
+	Remote bool   `json:"remote,omitempty"` // it is followed by timers
 }
 
 // HandOffOutput is the end of a hand-off.

@@ -143,16 +143,24 @@ func Judge(s State, result *training.Result, why error, rows int64) State {
 		return s
 	}
 	s.Result = result
+	// A second start of a launch ends at once, and says nothing of the first.
+	second := s.Phase == Failed && s.ExitCode != nil && *s.ExitCode == training.ExitClaimed
 	if result == nil {
-		if s.Phase == Succeeded {
-			s.Phase, s.Reason = Unknown, "the platform says that it ended well, but it left no valid result"
-			if why != nil {
-				s.Reason = "the platform says that it ended well, but " + why.Error()
-			}
+		none := "it left no valid result"
+		if why != nil {
+			none = why.Error()
+		}
+		switch {
+		case second:
+			s.Phase, s.Reason = Unknown, "an earlier start has claimed this launch, and "+none
+		case s.Phase == Succeeded:
+			s.Phase, s.Reason = Unknown, "the platform says that it ended well, but "+none
+		case s.Reason == "" && s.Phase == Failed:
+			s.Reason = "the platform says that it failed"
 		}
 		return s
 	}
-	if s.ExitCode == nil {
+	if s.ExitCode == nil || second {
 		code := result.ExitCode
 		s.ExitCode = &code
 	}
@@ -163,11 +171,8 @@ func Judge(s State, result *training.Result, why error, rows int64) State {
 			s.Phase = Cancelled
 		}
 		s.Reason = joinReasons(s.Reason, result.Error)
-	case s.Phase == Failed:
-		s.Reason = joinReasons(s.Reason, "its result says that it succeeded")
-		if s.Reason == "" {
-			s.Reason = "the platform says that it failed"
-		}
+	case s.Phase == Failed && !second:
+		s.Phase, s.Reason = Unknown, joinReasons(s.Reason, "the platform says that it failed, and its result that it succeeded")
 	default: // the result is proof where the platform has forgotten the launch
 		s.Phase, s.Reason = judgeRows(result, rows)
 	}
