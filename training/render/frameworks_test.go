@@ -215,3 +215,45 @@ func TestOpenRLHFSFT(t *testing.T) {
 		{"fill none of 2000", params("train.batch_size", 2000)},
 	})
 }
+
+func nemoInput() Input { return viewInput("messages", "jsonl", 1000) }
+
+func TestNeMoRLSFT(t *testing.T) {
+	in := nemoInput()
+	in.Lengths = &Lengths{Tokenizer: "kimi", Max: 40000, Over: 3}
+	r := mustRender(t, TrainerNeMoRL, "", in)
+	goldenWhole(t, "nemo-rl-sft-plain", r)
+	known := append(keysOf("nemo-rl-sft"), "defaults", "data._override_", "data.train", "data.validation")
+	for _, key := range dottedKeys(t, r.Files[0].Data, known) {
+		if !slices.Contains(known, key) {
+			t.Errorf("%s has no key %s", nemoFor, key)
+		}
+	}
+	for key := range with(nemoOurs, nemoSFTOurs) {
+		if !slices.Contains(known, key) {
+			t.Errorf("%s is guarded, but %s has no such key", key, nemoFor)
+		}
+	}
+
+	in.Student.Tokenizer, in.Student.ChatTemplate = "other", "/templates/k.jinja"
+	in.Command = []string{"python", "/home/me/RL/examples/run_sft.py", "--config", "{config}"}
+	in.Params = map[string]any{
+		"sft.max_num_epochs": 3, "policy": map[string]any{"train_global_batch_size": 8, "sequence_packing.enabled": true},
+		"cluster.gpus_per_node": 8, "logger.mlflow_enabled": true,
+	}
+	r = mustRender(t, TrainerNeMoRL, "", in)
+	goldenWhole(t, "nemo-rl-sft-params", r)
+	if text := string(r.Files[0].Data); !strings.Contains(text, "max_num_steps: 375\n") {
+		t.Errorf("3 epochs of 1000 rows in batches of 8 are 375 steps:\n%s", text)
+	}
+
+	refuses(t, TrainerNeMoRL, "", nemoInput, []refusal{
+		{"reads jsonl", func(in *Input) { in.View = viewInput("messages", "parquet", 10).View }},
+		{"text of a chat template", func(in *Input) { in.Student.ChatTemplate = "tokenizer-folder" }},
+		{"names no /FOLDER", func(in *Input) { in.Command = []string{"python", "examples/run_sft.py"} }},
+		{"data.train.dataset_name can't be set", params("data", map[string]any{"train": map[string]any{"dataset_name": "squad"}})},
+		{"did you mean sft.max_num_steps", params("sft.max_num_step", 1)},
+		{"is no whole number", params("sft.max_num_epochs", "many")},
+		{"fill none", params("policy.train_global_batch_size", 5000)},
+	})
+}
