@@ -66,10 +66,16 @@ type imageEntry struct {
 // is the row's fault and no error. Close what it returns; it is nil where the
 // recipe names no field of images.
 func FindImages(ctx context.Context, r *recipe.Recipe, prompts [][]sources.File, put func(context.Context, *images.Image) error) (*Images, error) {
+	return findImages(ctx, r, prompts, put, nil)
+}
+
+// findImages is FindImages that asks no address for which mayAsk, where it is
+// given, has an error: that of a row's fault.
+func findImages(ctx context.Context, r *recipe.Recipe, prompts [][]sources.File, put func(context.Context, *images.Image) error, mayAsk func(address string) error) (*Images, error) {
 	if !slices.ContainsFunc(r.Prompts, func(p recipe.PromptSource) bool { return p.Fields.Images != "" }) {
 		return nil, nil
 	}
-	found := &Images{put: put, fetcher: images.NewFetcher(), folders: map[string]*images.Folder{}, entries: map[imageKey]*imageEntry{}}
+	found := &Images{put: put, fetcher: images.NewFetcher(mayAsk), folders: map[string]*images.Folder{}, entries: map[imageKey]*imageEntry{}}
 	for i := range r.Prompts {
 		if err := found.source(ctx, &r.Prompts[i], prompts[i]); err != nil {
 			found.Close()

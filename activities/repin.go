@@ -122,7 +122,11 @@ func (a *Activities) repinImages(ctx context.Context, r *recipe.Recipe, before, 
 	if !any {
 		return nil
 	}
-	found, err := FindImages(ctx, r, fresh, keepImage(a.Bucket, &Submission{}))
+	var mayAsk func(address string) error
+	if a.MayAsk != nil {
+		mayAsk = func(address string) error { return a.MayAsk(address, "") }
+	}
+	found, err := findImages(ctx, r, fresh, keepImage(a.Bucket, &Submission{}), mayAsk)
 	if err != nil || found == nil {
 		return err
 	}

@@ -2,6 +2,8 @@ package activities
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -69,5 +71,47 @@ func TestSourcesThatGrow(t *testing.T) {
 	in.SourcesDigest = strings.Repeat("0", 64)
 	if _, err := call[string](w, wire.ActivityRepin, in); err == nil {
 		t.Error("a list that is not there is taken")
+	}
+}
+
+// A worker fetches images of sources that grow from whom its policy names alone.
+func TestImagesOfSourcesThatGrow(t *testing.T) {
+	w, other := newWorld(t), mem.New("other")
+	w.a.Remote = func(ctx context.Context, url string) ([]sources.File, error) {
+		return ListStored(ctx, other, "s3://other", strings.TrimPrefix(url, "s3://other/"))
+	}
+	put := func(key, text string) {
+		t.Helper()
+		if _, err := objstore.PutBytes(t.Context(), other, key, []byte(text), objstore.PutOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("day-1.jsonl", `{"prompt": "one"}`+"\n")
+	r := parsed(t, "name: grows\nprompts: [{path: 's3://other/day-*.jsonl', fields: {images: seen}}]\nteachers: [{id: t, model: m, base_url: 'http://127.0.0.1:1/v1'}]\n")
+	s, err := Submit(t.Context(), w.bucket, r, sources.Finder{Dir: w.dir, Remote: w.a.Remote})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put("day-2.jsonl", `{"prompt": "two", "seen": ["https://127.0.0.1:1/secret.png"]}`+"\n")
+	var asked []string
+	w.a.MayAsk = func(address, key string) error {
+		asked = append(asked, address+" "+key)
+		return errors.New("this worker does not ask there")
+	}
+	digest := must[string](w, wire.ActivityRepin, wire.RepinInput{Dataset: "grows", RecipeDigest: s.RecipeDigest, SourcesDigest: s.SourcesDigest})
+	text, _, err := objstore.ReadAll(t.Context(), w.bucket, sourcesKey(digest), maxSources)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list Sources
+	if err := json.Unmarshal(text, &list); err != nil || list.Images == nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	index, _, err := objstore.ReadAll(t.Context(), w.bucket, list.Images.Key, maxImageIndex)
+	if err != nil || !strings.Contains(string(index), "this worker does not ask there") {
+		t.Errorf("%v in %s", err, index)
+	}
+	if len(asked) != 1 || asked[0] != "https://127.0.0.1:1/secret.png " {
+		t.Errorf("the policy was asked about %q", asked)
 	}
 }

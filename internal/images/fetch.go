@@ -31,10 +31,16 @@ const (
 type Fetcher struct {
 	client *http.Client
 	wait   func(ctx context.Context, try int) error
+	mayAsk func(address string) error // nil: any public one
 }
 
-// NewFetcher makes a fetcher.
-func NewFetcher() *Fetcher { return newFetcher(public, nil) }
+// NewFetcher makes a fetcher. mayAsk says, where it is given, which addresses it
+// may ask, redirects included.
+func NewFetcher(mayAsk func(address string) error) *Fetcher {
+	f := newFetcher(public, nil)
+	f.mayAsk = mayAsk
+	return f
+}
 
 // newFetcher makes a fetcher that connects where allowed says so. roots are the
 // authorities that it trusts, nil for the system's.
@@ -49,24 +55,23 @@ func newFetcher(allowed func(netip.Addr) error, config *tls.Config) *Fetcher {
 		}
 		return allowed(at.Addr())
 	}}
-	return &Fetcher{
-		wait: backOff,
-		client: &http.Client{
-			Timeout: fetchTime,
-			Transport: &http.Transport{
-				DialContext: dialer.DialContext, TLSClientConfig: config, TLSHandshakeTimeout: connectTime, ForceAttemptHTTP2: true,
-				MaxIdleConnsPerHost: 8, IdleConnTimeout: 30 * time.Second, ResponseHeaderTimeout: fetchTime, DisableCompression: true,
-				MaxResponseHeaderBytes: 64 << 10,
-			},
-			CheckRedirect: func(r *http.Request, via []*http.Request) error {
-				r.Header.Del("Referer") // the address before may hold a secret
-				if len(via) > mostRedirects {
-					return &refused{"it redirects too often"}
-				}
-				return addressFault(r.URL)
-			},
+	f := &Fetcher{wait: backOff}
+	f.client = &http.Client{
+		Timeout: fetchTime,
+		Transport: &http.Transport{
+			DialContext: dialer.DialContext, TLSClientConfig: config, TLSHandshakeTimeout: connectTime, ForceAttemptHTTP2: true,
+			MaxIdleConnsPerHost: 8, IdleConnTimeout: 30 * time.Second, ResponseHeaderTimeout: fetchTime, DisableCompression: true,
+			MaxResponseHeaderBytes: 64 << 10,
+		},
+		CheckRedirect: func(r *http.Request, via []*http.Request) error {
+			r.Header.Del("Referer") // the address before may hold a secret
+			if len(via) > mostRedirects {
+				return &refused{"it redirects too often"}
+			}
+			return f.addressFault(r.URL)
 		},
 	}
+	return f
 }
 
 // Close closes idle connections.
@@ -78,7 +83,7 @@ type refused struct{ reason string }
 func (r *refused) Error() string { return r.reason }
 
 // addressFault says why an address is not asked at all.
-func addressFault(u *url.URL) error {
+func (f *Fetcher) addressFault(u *url.URL) error {
 	switch {
 	case u.Scheme != "https":
 		return &refused{"is not an https address"}
@@ -86,6 +91,11 @@ func addressFault(u *url.URL) error {
 		return &refused{"has no host"}
 	case u.User != nil:
 		return &refused{"holds a user or a password; remove it"}
+	}
+	if f.mayAsk != nil {
+		if err := f.mayAsk(u.String()); err != nil {
+			return &refused{err.Error()}
+		}
 	}
 	return nil
 }
@@ -96,7 +106,7 @@ func (f *Fetcher) Fetch(ctx context.Context, ref string) (*Image, error) {
 	if err != nil {
 		return nil, fault(ref, "is no address")
 	}
-	if err := addressFault(u); err != nil {
+	if err := f.addressFault(u); err != nil {
 		return nil, fault(ref, "%v", err)
 	}
 	for try := 1; ; try++ {

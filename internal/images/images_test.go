@@ -312,7 +312,7 @@ func TestPrivateAddressesAreRefused(t *testing.T) {
 		http.Redirect(w, r, inner.URL+"/cat.png", http.StatusTemporaryRedirect)
 	})
 	const want = "its host is a private or local address, which prompts may not name"
-	real := NewFetcher()
+	real := NewFetcher(nil)
 	defer real.Close()
 	for _, ref := range []string{
 		inner.URL + "/cat.png",
@@ -376,4 +376,28 @@ func FuzzDataURI(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// Whoever is bounded in whom it asks is so at the first address and at those that
+// it is sent on to.
+func TestAddressesThatMayBeAsked(t *testing.T) {
+	inner := newSite(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(one) })
+	outer := newSite(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, inner.URL+"/cat.png", http.StatusFound)
+	})
+	f := fetcherTo(t, outer, 9)
+	f.mayAsk = func(address string) error {
+		if strings.HasPrefix(address, inner.URL) {
+			return errors.New("this worker does not ask there")
+		}
+		return nil
+	}
+	for _, ref := range []string{inner.URL + "/cat.png", outer.URL + "/cat.png"} {
+		if _, err := f.Fetch(t.Context(), ref); said(err) != "this worker does not ask there" {
+			t.Errorf("%s: %v", ref, err)
+		}
+	}
+	if n := inner.requests.Load(); n != 0 {
+		t.Errorf("%d requests reached the host that may not be asked", n)
+	}
 }
