@@ -83,10 +83,11 @@ func (a *Activities) prepareHandOff(ctx context.Context, in wire.HandOffInput) (
 	if err != nil {
 		return nil, err
 	}
-	bundle, rendered, err := bundleOf(in, opt, v, m, &summary)
-	if err == nil {
-		err = a.measure(ctx, m, &bundle.View, opt.MaxLength)
+	var measured training.View
+	if err := a.measure(ctx, m, &measured, opt.MaxLength); err != nil {
+		return nil, err
 	}
+	bundle, rendered, err := bundleOf(in, opt, v, m, &summary, measured)
 	if err != nil {
 		return nil, invalidRecipe("%v", err)
 	}
@@ -108,8 +109,8 @@ func (a *Activities) prepareHandOff(ctx context.Context, in wire.HandOffInput) (
 }
 
 // bundleOf describes a hand-off. Nothing in it depends on when it is made.
-func bundleOf(in wire.HandOffInput, opt HandOffOptions, v catalog.Version, m *catalog.Manifest, s *views.Summary) (*training.Bundle, *training.Rendered, error) {
-	view := training.View{Name: s.View, Rows: map[string]int64{}}
+func bundleOf(in wire.HandOffInput, opt HandOffOptions, v catalog.Version, m *catalog.Manifest, s *views.Summary, measured training.View) (*training.Bundle, *training.Rendered, error) {
+	view := training.View{Name: s.View, Rows: map[string]int64{}, Lengths: measured.Lengths, Shares: measured.Shares}
 	for _, f := range s.Files {
 		if f.Split == "" || f.Rows == 0 {
 			continue
@@ -120,7 +121,7 @@ func bundleOf(in wire.HandOffInput, opt HandOffOptions, v catalog.Version, m *ca
 	student := training.Student{Model: in.Model, Tokenizer: opt.Tokenizer, ChatTemplate: opt.ChatTemplate, MaxLength: opt.MaxLength}
 	rendered, err := render.Render(in.Trainer, opt.Method, render.Input{
 		Dataset: m.Dataset, Version: v.Number, View: view, Student: student,
-		Seed: opt.Seed, Command: in.Command, Params: opt.Params, Teachers: taught(m, s.View), Template: opt.Template,
+		Seed: opt.Seed, Command: in.Command, Params: opt.Params, Teachers: taught(m, s.View), Template: opt.Template, Lengths: estimated(view.Lengths, opt.MaxLength),
 	})
 	if err != nil {
 		return nil, nil, err

@@ -68,6 +68,15 @@ func inOneFolder(s *views.Summary, spec render.ViewSpec, dir string) error {
 	return nil
 }
 
+// estimated is what renderers say of rows over the length; nil where nothing is
+// cut or nothing was measured.
+func estimated(l *training.Lengths, maxLength int) *render.Lengths {
+	if l == nil || maxLength <= 0 {
+		return nil
+	}
+	return &render.Lengths{Estimate: l.OverBy, Over: l.Over}
+}
+
 // taught are the teachers of a version and their rows in a view, for methods
 // that ask them or load their weights.
 func taught(m *catalog.Manifest, view string) []render.Teacher {

@@ -79,6 +79,10 @@ func overLength(in Input, trainer, does string) string {
 	switch l := in.Lengths; {
 	case l == nil:
 		return s + "; how many rows that are was not counted: it takes the student's tokenizer"
+	case l.Estimate != "" && l.Over == 0:
+		return fmt.Sprintf("%s; no row is likely that long, by %s", s, oneLine(l.Estimate))
+	case l.Estimate != "":
+		return fmt.Sprintf("%s: likely %s of %d, by %s", s, rowsWord(l.Over), in.View.Rows["train"], oneLine(l.Estimate))
 	case l.Over == 0:
 		return fmt.Sprintf("%s; no row is that long: the longest has %d tokens by %s", s, l.Max, oneLine(l.Tokenizer))
 	default:

@@ -47,6 +47,9 @@ type Lengths struct {
 	Tokenizer string // by which they were counted
 	Max       int64  // tokens of the longest row
 	Over      int64  // rows of more tokens than the student's MaxLength
+	// Estimate says how the above were estimated, where no tokenizer counted
+	// them; Max is 0 then.
+	Estimate string
 }
 
 // A Teacher of the version, as its manifest has it.

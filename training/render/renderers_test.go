@@ -274,6 +274,8 @@ func TestOverLength(t *testing.T) {
 	for want, l := range map[string]*Lengths{
 		"x drops; how many rows that are was not counted: it takes the student's tokenizer": nil,
 		"x drops; no row is that long: the longest has 12 tokens by t":                      {Tokenizer: "t", Max: 12},
+		"x drops; no row is likely that long, by an estimate":                               {Estimate: "an estimate"},
+		"x drops: likely 2 rows of 100, by an estimate":                                     {Estimate: "an estimate", Over: 2},
 		"x drops: 1 row of 100 by t, the longest of 12 tokens":                              {Tokenizer: "t", Max: 12, Over: 1},
 	} {
 		in.Lengths = l

@@ -175,7 +175,7 @@ func verlSFTNotes(in Input, values map[string]any) ([]string, error) {
 	}
 	over := overLength(in, "verl", fmt.Sprintf("cuts what goes beyond %d tokens of a row", in.Student.MaxLength))
 	if values["data.truncation"] == "error" {
-		if l := in.Lengths; l != nil && l.Over > 0 {
+		if l := in.Lengths; l != nil && l.Estimate == "" && l.Over > 0 {
 			return nil, fmt.Errorf("%s longer than %d tokens by %s, and verl stops at the first: raise student.max_length, build without them, or cut them by params.data.truncation: right", wereRows(l.Over), in.Student.MaxLength, oneLine(l.Tokenizer))
 		}
 		over = overLength(in, "verl", fmt.Sprintf("stops at a row of more than %d tokens", in.Student.MaxLength))
