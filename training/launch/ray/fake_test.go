@@ -12,18 +12,20 @@ import (
 )
 
 // A fake is a Ray dashboard with what surprises callers of the real one: a
-// repeated id is status 400 with a stack trace that may quote the request,
+// repeated id is an error with a stack trace that may quote the request (status
+// 500 of Ray 2.60, as test/launchers saw it; 400 of earlier releases),
 // /api/jobs without its slash is nobody's, stopping takes a while, a restart
 // forgets every job. It keeps what it was sent.
 type fake struct {
 	*httptest.Server
 
-	mu      sync.Mutex
-	jobs    map[string]*job
-	started int                                           // jobs that Ray has taken
-	headers []http.Header                                 // of every request
-	before  func(http.ResponseWriter, *http.Request) bool // true: it has answered
-	after   func(http.ResponseWriter, *http.Request) bool // of a POST that was taken
+	mu       sync.Mutex
+	jobs     map[string]*job
+	repeated int                                           // status of a repeated id
+	started  int                                           // jobs that Ray has taken
+	headers  []http.Header                                 // of every request
+	before   func(http.ResponseWriter, *http.Request) bool // true: it has answered
+	after    func(http.ResponseWriter, *http.Request) bool // of a POST that was taken
 }
 
 type job struct {
@@ -42,7 +44,7 @@ func newFake(t *testing.T) *fake {
 }
 
 func unstartedFake() *fake {
-	f := &fake{jobs: map[string]*job{}}
+	f := &fake{jobs: map[string]*job{}, repeated: http.StatusInternalServerError}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /api/jobs/{$}", f.post)
 	mux.HandleFunc("GET /api/jobs/{id}", f.withJob(func(w http.ResponseWriter, j *job) {
@@ -76,8 +78,8 @@ func (f *fake) post(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if f.jobs[s.SubmissionID] != nil {
-		w.WriteHeader(http.StatusBadRequest)
-		fmt.Fprintf(w, "Traceback (most recent call last):\n  File \"job_head.py\", line 300, in submit_job\n    %v\nRuntimeError: Request failed with status code 400: ValueError: Job with submission_id %s already exists. Please use a different submission_id.\n", s.RuntimeEnv, s.SubmissionID)
+		w.WriteHeader(f.repeated)
+		fmt.Fprintf(w, "Traceback (most recent call last):\n  File \"job_head.py\", line 300, in submit_job\n    %v\nValueError: Job with submission_id %s already exists. Please use a different submission_id.\n", s.RuntimeEnv, s.SubmissionID)
 		return
 	}
 	f.started++

@@ -3,8 +3,8 @@
 //
 // A launch's id is its submission id, which Ray takes only once: a submission
 // looks first, and looks again after any answer that is not a yes, for Ray
-// refuses a repeated id with status 400 and a stack trace, and a lost answer
-// says nothing. The table of jobs dies with the cluster unless its GCS is kept
+// refuses a repeated id with a stack trace (under status 500 of release 2.60, 400
+// of earlier ones), and a lost answer says nothing. The table of jobs dies with the cluster unless its GCS is kept
 // in Redis; a job that is no longer there has ended nobody knows how, and the
 // claim in the store keeps a second submission from training a second time.
 //

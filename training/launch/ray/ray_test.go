@@ -127,7 +127,14 @@ func TestSubmitWithoutAnAnswer(t *testing.T) {
 }
 
 func TestSubmitAtOnce(t *testing.T) {
+	for _, status := range []int{http.StatusInternalServerError, http.StatusBadRequest} {
+		submitAtOnce(t, status)
+	}
+}
+
+func submitAtOnce(t *testing.T, status int) {
 	f := newFake(t)
+	f.repeated = status
 	var all sync.WaitGroup
 	for range 16 {
 		l := at(t, f, nil)
