@@ -2,6 +2,7 @@ package render
 
 import (
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -255,5 +256,34 @@ func TestNeMoRLSFT(t *testing.T) {
 		{"did you mean sft.max_num_steps", params("sft.max_num_step", 1)},
 		{"is no whole number", params("sft.max_num_epochs", "many")},
 		{"fill none", params("policy.train_global_batch_size", 5000)},
+	})
+}
+
+func TestMegatronBridgeSFT(t *testing.T) {
+	input := func() Input {
+		in := viewInput("verl", "jsonl", 1000)
+		in.Params = map[string]any{
+			"recipe":     "megatron.bridge.recipes.llama:llama32_1b_sft_config",
+			"checkpoint": map[string]any{"pretrained_checkpoint": "/checkpoints/moonlight"}, "optimizer.lr": 1e-5,
+		}
+		return in
+	}
+	in := input()
+	in.Student.Tokenizer = "moonshotai/Moonlight-16B-A3B-Instruct"
+	goldenWhole(t, "megatron-bridge-sft", mustRender(t, TrainerMegatronBridge, "", in))
+
+	set := func(key string, value any) func(*Input) { return func(in *Input) { in.Params[key] = value } }
+	refuses(t, TrainerMegatronBridge, "", input, []refusal{
+		{"reads jsonl", func(in *Input) { in.View = verlInput().View }},
+		{"set params.recipe", set("recipe", "llama32_1b_sft_config")},
+		{"set params.recipe", set("recipe", "os:system('x')")},
+		{"the data is the view's", set("dataset", map[string]any{"seq_length": 1})},
+		{"looked for in output", set("checkpoint.save", "elsewhere")},
+		{"student.max_length", set("model.seq_length", 1)},
+		{"is no field", set("lr", 1)},
+		{"is no field", set("optimizer.__class__.x y", 1)},
+		{"Megatron's form", func(in *Input) { delete(in.Params, "checkpoint") }},
+		{"is no whole number", set("train.global_batch_size", "x")},
+		{"unsupported value", set("optimizer.lr", math.NaN())},
 	})
 }
