@@ -46,7 +46,7 @@ func cardTable(b *strings.Builder, m *catalog.Manifest, a *about) {
 // inline keeps text of a recipe or of data from ending a table cell or starting
 // markup.
 func inline(s string) string {
-	return strings.NewReplacer("|", "\\|", "<", "&lt;", "`", "'", "[", "\\[").Replace(plain(s))
+	return strings.NewReplacer("\\", "\\\\", "|", "\\|", "<", "&lt;", "`", "'", "[", "\\[").Replace(plain(s))
 }
 
 // plain is text on one line, within bounds.

@@ -282,12 +282,13 @@ func compact(raw json.RawMessage) string {
 	return b.String()
 }
 
-// code is text as inline code, "" for none.
+// code is text as inline code, "" for none. There a backslash is itself, but one
+// before a bar would end a table's cell.
 func code(s string) string {
 	if s == "" {
 		return ""
 	}
-	return "`" + strings.NewReplacer("`", "'", "|", "\\|").Replace(plain(s)) + "`"
+	return "`" + strings.NewReplacer("`", "'", `\|`, `\ \|`, "|", `\|`).Replace(plain(s)) + "`"
 }
 
 // cardCounts says what came of the tasks and of the answers.

@@ -3,6 +3,7 @@ package views_test
 import (
 	"encoding/json"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -56,6 +57,37 @@ func TestACardHoldsWhatOthersWrote(t *testing.T) {
 		if strings.HasPrefix(line, "license: mit") || line == "---" {
 			t.Errorf("a text made a line of its own: %q", line)
 		}
+	}
+}
+
+// A backslash of others must not take away the one that keeps their text in its
+// place.
+func TestACardHoldsBackslashes(t *testing.T) {
+	const hostile = `x\[a](https://b.example) \\[a](c) \| \\|[a](d)`
+	card := cardOf(t, func(m *catalog.Manifest) {
+		m.Teachers[0].Model = hostile
+		m.Teachers[0].Terms.Licence = hostile
+		m.Methods = []catalog.Method{{Kind: hostile, Name: hostile, Version: hostile, When: hostile, Options: json.RawMessage(`{"a":` + asJSON(hostile) + `}`)}}
+		m.Tool = hostile
+	})
+	_, body, _ := strings.Cut(strings.TrimPrefix(card, "---\n"), "\n---\n")
+	escaped := regexp.MustCompile("\\\\[!-/:-@[-`{-~]")
+	cells := 0
+	for line := range strings.SplitSeq(body, "\n") {
+		bare := escaped.ReplaceAllString(line, "") // as a table is cut into cells
+		if n := strings.Count(bare, "|"); !strings.HasPrefix(line, "|") {
+			cells = 0
+		} else if cells == 0 {
+			cells = n
+		} else if n != cells {
+			t.Errorf("%d bars instead of %d: %s", n, cells, line)
+		}
+		if strings.Contains(withoutCode(bare), "[a](") {
+			t.Errorf("a link stands in the card: %s", line)
+		}
+	}
+	if !strings.Contains(body, `x\\\[a](https://b.example)`) {
+		t.Errorf("the text is gone:\n%s", body)
 	}
 }
 
