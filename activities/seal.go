@@ -327,7 +327,14 @@ func (s *seal) commit(ctx context.Context, t *tables) error {
 	if err != nil && !errors.Is(err, catalog.ErrUnknown) {
 		return fmt.Errorf("read the newest version: %w", err)
 	}
-	if parent != nil && parent.BuildID != s.in.BuildID && s.a.Catalog.Unchanged(parent, local) {
+	same := parent != nil && parent.BuildID != s.in.BuildID && s.a.Catalog.Unchanged(parent, local)
+	if same {
+		// One that has lost a file since is published anew.
+		if same, err = s.a.Catalog.Whole(ctx, parent); err != nil {
+			return fmt.Errorf("look whether %s is whole: %w", v.Ref(), err)
+		}
+	}
+	if same {
 		s.result.Version, s.result.Manifest, s.result.Unchanged = v.Number, v.Manifest, true
 		if i := slices.IndexFunc(parent.Reports, func(key string) bool { return strings.HasSuffix(key, "/report.json") }); i >= 0 {
 			s.result.Report = parent.Reports[i]

@@ -51,11 +51,40 @@ func (r *Report) add(key, next, format string, args ...any) {
 // What to do about damage. Answers are kept apart from versions, so building
 // again pays for nothing.
 const (
-	nextFile    = "copy the object back from a backup or a replica; else publish the version again: stillhouse build reuses every answer"
+	nextFile    = "copy the object back from a backup or a replica; else delete what is left of it and build again: stillhouse build reuses every answer and publishes the next version"
 	nextVersion = "copy the object back from a backup; until then the versions before it are whole"
 	nextHint    = "nothing is lost; the next publish writes it anew"
 	nextNewer   = "read it with the release that wrote it, or update this one"
 )
+
+// Whole reports whether every file and report of a manifest is there, the files
+// with the sizes that were published. What is in them, Verify says.
+func (c *Catalog) Whole(ctx context.Context, m *Manifest) (bool, error) {
+	const atOnce = 16
+	missing := errors.New("missing")
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(atOnce)
+	look := func(key string, bytes int64) {
+		g.Go(func() error {
+			attr, err := c.bucket.Head(ctx, key)
+			if errors.Is(err, objstore.ErrNotFound) || err == nil && bytes >= 0 && attr.Size != bytes {
+				return missing
+			}
+			return err
+		})
+	}
+	for _, f := range m.Files {
+		look(f.Key, f.Bytes)
+	}
+	for _, key := range m.Reports {
+		look(key, -1)
+	}
+	err := g.Wait()
+	if errors.Is(err, missing) {
+		return false, nil
+	}
+	return err == nil, err
+}
 
 // Verify derives everything that the catalog says of a version from the bytes
 // in the store: the chain of versions up to it, the manifest's digest, and of
@@ -76,7 +105,7 @@ func (c *Catalog) Verify(ctx context.Context, ref string, progress func(Progress
 	m, err := c.manifest(ctx, v)
 	switch {
 	case errors.Is(err, ErrDamaged):
-		r.add(v.Manifest, nextFile, "%s", err)
+		r.add(v.Manifest, nextVersion, "%s", err)
 		return r, nil
 	case errors.Is(err, ErrInvalid):
 		r.add(v.Manifest, nextNewer, "%s", err)
@@ -245,7 +274,7 @@ func (c *Catalog) verifyTotals(v Version, m *Manifest, r *Report) {
 	}
 	for table, n := range m.Counts.Rows {
 		if rows[table] != n {
-			r.add(v.Manifest, nextFile, "the manifest counts %d rows in %s, its files %d", n, table, rows[table])
+			r.add(v.Manifest, nextVersion, "the manifest counts %d rows in %s, its files %d", n, table, rows[table])
 		}
 	}
 }
