@@ -180,12 +180,17 @@ type collection struct {
 }
 
 func (g *collection) run(ctx context.Context) error {
-	names := g.opt.Datasets
-	if len(names) == 0 {
-		var err error
-		if names, err = g.c.names(ctx); err != nil {
-			return err
+	names, err := g.c.names(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range g.opt.Datasets {
+		if !slices.Contains(names, name) {
+			return g.c.unknown(ctx, Ref{Name: name}, "no such dataset")
 		}
+	}
+	if len(g.opt.Datasets) > 0 {
+		names = g.opt.Datasets
 	}
 	g.live = map[string]bool{}
 	for _, name := range names {

@@ -496,7 +496,7 @@ func TestGCWaitsForAPurge(t *testing.T) {
 	if r := gc(t, c, catalog.GCOptions{Remove: true}); r.Removed.Objects != 3 {
 		t.Errorf("%+v", r)
 	}
-	if purges, err := c.Purges(t.Context(), "maths"); err != nil || len(purges) != 1 {
+	if purges, err := c.Purges(t.Context(), "maths"); err != nil || len(purges) != 1 || purges[0].FormatVersion != catalog.PurgeFormat {
 		t.Errorf("the record of the purge: %v, %v", purges, err)
 	}
 }

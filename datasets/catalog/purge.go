@@ -143,7 +143,7 @@ func (c *Catalog) BeginPurge(ctx context.Context, p Purge, plan []byte) error {
 				ErrBuilding, b.BuildID, b.State, b.Heartbeat.Format(time.DateTime), b.BuildID))
 		}
 	}
-	p.FormatVersion, p.State = PurgeFormat, PurgeRunning
+	p.State = PurgeRunning
 	if err := c.putPurge(ctx, &p); err != nil {
 		return release(err)
 	}
@@ -154,6 +154,7 @@ func (c *Catalog) BeginPurge(ctx context.Context, p Purge, plan []byte) error {
 }
 
 func (c *Catalog) putPurge(ctx context.Context, p *Purge) error {
+	p.FormatVersion = PurgeFormat
 	if p.Versions == nil {
 		p.Versions = []PurgedVersion{}
 	}

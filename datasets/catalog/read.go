@@ -80,6 +80,9 @@ func Head[T any](ctx context.Context, c *Catalog, m *Manifest, table string) ite
 				return
 			}
 			for row, err := range r.All() {
+				if err != nil {
+					err = fmt.Errorf("read table %s of %s: %s: %w", table, m.Dataset, ref.Key, err)
+				}
 				if !yield(row, err) || err != nil {
 					return
 				}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -243,7 +244,9 @@ func (c *Catalog) unknown(ctx context.Context, r Ref, why string) error {
 		return errors.Join(fmt.Errorf("%s: %s: %w in %s", r, why, ErrUnknown, c.bucket), err)
 	}
 	there := "there are no datasets yet; stillhouse build makes one"
-	if len(names) > 0 {
+	if newest, err := c.last(ctx, r.Name); slices.Contains(names, r.Name) && err == nil && newest.Number > 0 {
+		there = fmt.Sprintf("the newest is %s; stillhouse list %s shows its versions and tags", newest.Ref(), r.Name)
+	} else if len(names) > 0 {
 		const shown = 8
 		more := ""
 		if len(names) > shown {
