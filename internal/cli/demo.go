@@ -95,11 +95,6 @@ func (a *app) afterDemo(s *session, recipe string, r *activities.BuildResult) {
 	if a.json {
 		return
 	}
-	home := ""
-	if a.homeDir != "" && a.homeDir != a.env("STILLHOUSE_HOME") {
-		home = " --home " + a.homeDir
-	}
-	stillhouse := program() + home
 	fmt.Fprintf(a.out, `
   recipe      %[2]s
   Temporal    %[1]s serve   (prints the address of its web page and keeps it up)
@@ -110,7 +105,15 @@ Try next:
   %[1]s head %[3]s@%[4]d --table candidates    what the teachers said, and why it was kept or not
   %[1]s export %[3]s ./out --view messages    what a trainer reads
   %[1]s init mine --for openai            your own endpoint, in five lines
-`, stillhouse, recipe, r.Dataset, r.Version)
+`, a.self(), recipe, r.Dataset, r.Version)
+}
+
+// self is how the user calls this program on this home.
+func (a *app) self() string {
+	if a.homeDir != "" && a.homeDir != a.env("STILLHOUSE_HOME") {
+		return program() + " --home " + a.homeDir
+	}
+	return program()
 }
 
 // program is how the user calls this program.

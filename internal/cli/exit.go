@@ -120,6 +120,8 @@ func message(err error) string {
 		text = app.Message()
 	case errors.As(err, &silent):
 		text += "; Temporal does not answer: look with stillhouse doctor, then run the same command again"
+	case errors.Is(err, catalog.ErrDamaged) && !strings.Contains(text, "stillhouse verify"):
+		text += "; stillhouse verify REF says what is damaged and what to do"
 	}
 	return fewLines(text)
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -114,8 +115,13 @@ func (a *app) gc(ctx context.Context, names []string, f gcFlags) error {
 		})
 		r.Add(items...)
 	}
-	if r == nil {
+	if r == nil || errors.Is(err, catalog.ErrUnknown) {
 		return err
+	}
+	if a.store == "" { // one name for the store, whether its files or its service are open
+		if h, err := a.openHome(); err == nil {
+			r.Store = filesName(h)
+		}
 	}
 	// What was removed before something failed is told as well.
 	if printErr := a.printGC(r); printErr != nil && err == nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -13,7 +14,9 @@ import (
 
 	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/datasets/catalog"
+	"github.com/stillhouse-data/stillhouse/datasets/parquetio"
 	"github.com/stillhouse-data/stillhouse/internal/chat"
+	"github.com/stillhouse-data/stillhouse/internal/objstore"
 )
 
 func init() { register(headCommand) }
@@ -114,6 +117,9 @@ func headTable[T any](f headFlags, describe func(*T) entry) (look, error) {
 		for row, err := range catalog.Head[T](ctx, c, m, f.table) {
 			if err == nil {
 				err = ctx.Err()
+			}
+			if errors.Is(err, parquetio.ErrDamaged) || errors.Is(err, objstore.ErrNotFound) {
+				err = fmt.Errorf("%w; stillhouse verify %s@%d says what is damaged", err, m.Dataset, m.Parent+1)
 			}
 			if err != nil {
 				return err

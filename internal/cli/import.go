@@ -140,6 +140,9 @@ func (a *app) importDataset(ctx context.Context, name string, f *importFlags) er
 func importError(err error) error {
 	var file *sources.FileError
 	if errors.Is(err, importer.ErrUsage) || errors.As(err, &file) {
+		if errors.Is(err, sources.ErrNoFiles) && file != nil {
+			return usage("%s: no file matches; check the path", file.Name)
+		}
 		return usage("%v", err)
 	}
 	return err
@@ -152,7 +155,7 @@ func (a *app) sayPlan(p *importer.Plan) {
 	if src.Config != "" {
 		config = ", config " + src.Config
 	}
-	a.say("%s: %d files, %s%s", src.Name, len(src.Files), sized(src.Bytes), config)
+	a.say("%s: %s, %s%s", src.Name, counted(len(src.Files), "file"), sized(src.Bytes), config)
 	if e := src.Export; e != nil {
 		a.say("  it is view %s of %s@%d, exported before", e.View, e.Dataset, e.Version)
 	}

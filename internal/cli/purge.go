@@ -242,7 +242,7 @@ func (a *app) purgeIn(ctx context.Context, b objstore.Bucket, exclusive bool, re
 		if finished == nil {
 			return usage("no purge of %s was interrupted; to begin one give --where with a condition, or --ids FILE", name)
 		}
-		return a.printPurged(finished)
+		return a.printPurged(finished, f.table)
 	}
 	found, plan, err := p.Plan(ctx, ref, *choice)
 	notes.end()
@@ -256,7 +256,7 @@ func (a *app) purgeIn(ctx context.Context, b objstore.Bucket, exclusive bool, re
 		a.warn("%s rows were not chosen because the condition could not be evaluated, such as: %s; (field ?? 0) stands for a null", grouped(found.Unfit), found.UnfitWhy)
 	}
 	if plan == nil || !f.yes {
-		return a.printPurged(found)
+		return a.printPurged(found, f.table)
 	}
 	done, err := p.Erase(ctx, plan)
 	notes.end()
@@ -265,7 +265,7 @@ func (a *app) purgeIn(ctx context.Context, b objstore.Bucket, exclusive bool, re
 	}
 	a.dropCopies()
 	done.Finished = found.Finished
-	return a.printPurged(done)
+	return a.printPurged(done, f.table)
 }
 
 // tellOpenPurge says that a purge was interrupted, where only a look is wanted.
@@ -315,22 +315,25 @@ func whoami() string {
 	return name
 }
 
-func (a *app) printPurged(r *activities.PurgeResult) error {
+// printPurged tells what went, or would go, of the rows that were chosen in a
+// table.
+func (a *app) printPurged(r *activities.PurgeResult, table string) error {
 	if a.json {
 		return a.printJSON(r)
 	}
-	kind := "answers"
+	kind := "answer"
 	if r.Scope == catalog.PurgePrompts {
-		kind = "prompts"
+		kind = "prompt"
 	}
 	switch {
 	case r.DryRun && r.Chosen == 0:
-		fmt.Fprintf(a.out, "no row of %s matches; nothing to purge\n", r.Ref)
+		fmt.Fprintf(a.out, "no row of %s matches in table %s; nothing to purge\n", r.Ref, table)
+		a.say("other tables may hold such rows: --table train, test, candidates (also what was not accepted) or prompts")
 		return nil
 	case r.DryRun:
-		fmt.Fprintf(a.out, "%s %s of %s would be purged\n", grouped(r.Chosen), kind, r.Ref)
+		fmt.Fprintf(a.out, "%s of %s would be purged\n", counted(r.Chosen, kind), r.Ref)
 	default:
-		fmt.Fprintf(a.out, "purged %s of %s; record %s\n", kind, r.Ref, r.Record)
+		fmt.Fprintf(a.out, "purged %ss of %s; record %s\n", kind, r.Ref, r.Record)
 	}
 	for _, v := range r.Versions {
 		var rows []string

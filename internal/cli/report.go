@@ -180,6 +180,9 @@ func (a *app) reports(ctx context.Context, refs []string, needed bool) ([]refRep
 			if errors.Is(err, errNoReport) && len(m.TableFiles(datasets.TableCandidates)) > 0 {
 				one.Report, err = reportOfCandidates(ctx, c, m)
 			}
+			if errors.Is(err, errNoReport) && m.Imported != nil {
+				return nil, fmt.Errorf("report of %s: %w, as no verifier has judged an import; to compare its teachers make them recorded ones, with checks in the recipe: stillhouse import SRC NAME --as teacher", v.Ref(), err)
+			}
 			if err != nil {
 				return nil, fmt.Errorf("report of %s: %w", v.Ref(), err)
 			}

@@ -162,7 +162,8 @@ func (s *session) places(w io.Writer, r *activities.BuildResult) {
 			fmt.Fprintf(w, "  comparison  %s\n", s.home.Path("store", "stillhouse", page))
 		}
 	}
-	fmt.Fprintf(w, "  look at it  stillhouse show %s   stillhouse head %s   stillhouse verify %s\n", ref, ref, ref)
+	self := s.app.self()
+	fmt.Fprintf(w, "  look at it  %s show %s   %s head %s   %s verify %s\n", self, ref, self, ref, self, ref)
 }
 
 // width is how wide stdout is; 100 where it is no terminal.

@@ -124,7 +124,7 @@ func (a *app) createSchedule(ctx context.Context, name, path string, f scheduleF
 		Memo:   map[string]any{"recipe": r.File, "dataset": r.Name},
 	})
 	if errors.Is(err, temporal.ErrScheduleAlreadyRunning) {
-		return usage("a schedule %s is there already; delete it first, or choose another name", name)
+		return usage("a schedule %s is there already; change it with: stillhouse schedule update %s %s; or choose another name", name, name, r.File)
 	}
 	if err != nil {
 		return fmt.Errorf("create schedule %s: %w", name, err)
@@ -182,7 +182,7 @@ func (a *app) listSchedules(ctx context.Context) error {
 		if n := len(e.RecentActions); n > 0 {
 			info.LastRun = e.RecentActions[n-1].ActualTime
 		}
-		if len(e.NextActionTimes) > 0 {
+		if len(e.NextActionTimes) > 0 && !e.Paused {
 			info.NextRun = e.NextActionTimes[0]
 		}
 		infos = append(infos, info)

@@ -71,9 +71,12 @@ func (a *app) readStore(ctx context.Context) (objstore.Bucket, error) {
 	return openFiles(h)
 }
 
+// filesName is what the embedded store is called.
+func filesName(h *home.Home) string { return "store of " + h.Dir }
+
 // openFiles opens the embedded store's plain files.
 func openFiles(h *home.Home) (objstore.Bucket, error) {
-	b, err := dir.Open(h.Path("store", "stillhouse"), "store of "+h.Dir)
+	b, err := dir.Open(h.Path("store", "stillhouse"), filesName(h))
 	if err != nil {
 		return nil, fmt.Errorf("%w; run: stillhouse doctor, or name another folder with --home or STILLHOUSE_HOME", err)
 	}
@@ -128,6 +131,9 @@ func (s *session) owns() bool { return s.services != nil }
 // where nobody runs them; without, it only attaches to running ones.
 func (a *app) open(ctx context.Context, own bool) (*session, error) {
 	if err := a.checkPlaces(); err != nil {
+		return nil, err
+	}
+	if err := a.loadLaunchers(); err != nil {
 		return nil, err
 	}
 	h, err := a.openHome()

@@ -155,7 +155,23 @@ func (d *description) lineage() {
 		d.line(name, "%s (%s%s, sha256:%.12s)", s.Path, sized(s.Bytes), rows, s.SHA256)
 	}
 	d.reports()
+	d.purged()
 	d.trained()
+}
+
+// purged tells what purges took from the version since it was published.
+func (d *description) purged() {
+	for i, p := range d.manifest.Purged {
+		name := "purged"
+		if i > 0 {
+			name = ""
+		}
+		var rows []string
+		for _, table := range sortedKeys(p.Rows) {
+			rows = append(rows, table+" "+grouped(p.Rows[table]))
+		}
+		d.line(name, "%s: %s; its record is %s", p.At.Local().Format("2006-01-02 15:04:05 MST"), strings.Join(rows, ", "), p.Record)
+	}
 }
 
 func by(tool string) string {
@@ -193,6 +209,14 @@ func (d *description) counts() {
 	d.ledger()
 }
 
+// counted is a number of things by their name for one: "1 file", "2 files".
+func counted[N int | int64](n N, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return grouped(int64(n)) + " " + thing + "s"
+}
+
 // some is a phrase about a count, "" for none.
 func some(n int64, format string) string {
 	if n == 0 {
@@ -213,10 +237,10 @@ func (d *description) shares(ctx context.Context, c *catalog.Catalog) error {
 }
 
 // rowsByDomain counts train and test rows: from the comparison, or where there
-// is none from the files.
+// is none, or rows were purged since, from the files.
 func (d *description) rowsByDomain(ctx context.Context, c *catalog.Catalog) (map[string]int64, error) {
 	rows := map[string]int64{}
-	if d.report != nil {
+	if d.report != nil && len(d.manifest.Purged) == 0 {
 		for _, cell := range d.report.Cells {
 			if cell.Selected > 0 {
 				rows[cell.Domain] += cell.Selected
