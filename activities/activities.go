@@ -106,6 +106,7 @@ func (a *Activities) RegisterPipeline(r Registry) {
 		wire.ActivityBudget:       a.OpenBudget,
 		wire.ActivityPrepare:      a.PrepareHandOff,
 		wire.ActivityCheck:        a.CheckTraining,
+		wire.ActivityRecipeHO:     a.RecipeHandOff,
 		wire.ActivityLaunch:       a.LaunchTraining,
 		wire.ActivityFollow:       a.FollowTraining,
 

@@ -20,6 +20,9 @@ func CheckRecipe(r *recipe.Recipe) error {
 			return err
 		}
 	}
+	if err := checkHandOff(r); err != nil {
+		return err
+	}
 	for i := range r.Teachers {
 		spec := &r.Teachers[i]
 		t := rt.teachers[spec.ID]

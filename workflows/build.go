@@ -42,6 +42,7 @@ func Build(ctx workflow.Context, in wire.BuildInput) (*wire.BuildOutput, error) 
 		return nil, err
 	}
 	out, err := b.run(ctx)
+	b.handOff(ctx, out, err)
 	b.notify(ctx, out, err)
 	return out, err
 }

@@ -26,7 +26,7 @@ func ScheduledBuild(ctx workflow.Context, in wire.ScheduledInput) (*wire.BuildOu
 	}
 	ref := wire.BuildRef{
 		Dataset: in.Dataset, RecipeDigest: in.RecipeDigest, SourcesDigest: in.SourcesDigest,
-		BuildID: wire.BuildID(workflow.Now(ctx), info.WorkflowExecution.RunID), Scheduled: true, Notify: in.Notify,
+		BuildID: wire.BuildID(workflow.Now(ctx), info.WorkflowExecution.RunID), Scheduled: true, Notify: in.Notify, HandOff: in.HandOff,
 	}
 	var out wire.BuildOutput
 	err := workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{

@@ -45,6 +45,7 @@ watching: the build goes on, and so does its spending.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.build(cmd.Context(), args[0], f) },
 	}
 	a.addSandboxFlags(cmd)
+	a.addLaunchersFlag(cmd)
 	cmd.Flags().BoolVar(&f.detach, "detach", false, "start the build and return; needs stillhouse serve or --temporal")
 	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "spend without asking first")
 	cmd.Flags().Var(&f.budget, "budget", "most that the build may spend, in US dollars; instead of the recipe's ask.budget.usd")
@@ -144,7 +145,7 @@ func (s *session) submit(ctx context.Context, r *recipe.Recipe, budgetMicros int
 	}
 	ref := wire.BuildRef{
 		Dataset: r.Name, RecipeDigest: sub.RecipeDigest, SourcesDigest: sub.SourcesDigest,
-		BuildID: newBuildID(), BudgetMicros: budgetMicros, Refresh: refresh, Notify: len(r.Notify),
+		BuildID: newBuildID(), BudgetMicros: budgetMicros, Refresh: refresh, Notify: len(r.Notify), HandOff: r.Handoff != nil,
 	}
 	out := &run{BuildRef: ref, id: wire.BuildWorkflowID(ref.Dataset, ref.RecipeDigest, ref.SourcesDigest), buildID: ref.BuildID}
 	out.handle, err = s.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
@@ -211,7 +212,11 @@ func (s *session) finish(ctx context.Context, r *run) error {
 	if err := s.lingering(ctx, r.id); err != nil {
 		return err
 	}
-	return outcome(result)
+	ended := outcome(result)
+	if err := s.followHandOff(ctx, out); err != nil && ended == nil {
+		return err
+	}
+	return ended
 }
 
 // outcome turns a finished build into the command's exit code.

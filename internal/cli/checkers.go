@@ -56,6 +56,9 @@ func (a *app) showCommands(r *recipe.Recipe) error {
 	for _, argv := range activities.CommandsToNotify(r) {
 		show("this recipe tells how a build ended", argv)
 	}
+	if h := r.Handoff; h != nil && len(h.Command) > 0 {
+		show("this recipe trains", h.Command)
+	}
 	return nil
 }
 

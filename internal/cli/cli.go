@@ -20,6 +20,7 @@ import (
 
 	"github.com/stillhouse-data/stillhouse/internal/home"
 	"github.com/stillhouse-data/stillhouse/internal/policy"
+	"github.com/stillhouse-data/stillhouse/training/launch"
 )
 
 // Embedded are the services that the binary carries. The command gives them
@@ -63,6 +64,8 @@ type app struct {
 	commands                 allowedCommands
 	policyFile               string
 	policy                   *policy.Policy // nil: there is none
+	launchersFile            string
+	launchers                map[string]launch.Launcher // beside command
 
 	// interrupted is closed at the first Ctrl-C.
 	interrupted chan struct{}

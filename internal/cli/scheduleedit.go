@@ -102,7 +102,7 @@ func scheduled(name string, r *recipe.Recipe, sub *activities.Submission) *clien
 		ID: "scheduled/" + r.Name + "/" + name, Workflow: wire.WorkflowScheduled, TaskQueue: wire.QueuePipeline,
 		Args: []any{wire.ScheduledInput{
 			Dataset: r.Name, RecipeDigest: sub.RecipeDigest, SourcesDigest: sub.SourcesDigest,
-			Relist: activities.GrowsElsewhere(r), Notify: len(r.Notify),
+			Relist: activities.GrowsElsewhere(r), Notify: len(r.Notify), HandOff: r.Handoff != nil,
 		}},
 	}
 }

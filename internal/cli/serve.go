@@ -23,6 +23,7 @@ func serveCommand(a *app) *cobra.Command {
 	a.addSandboxFlags(cmd)
 	a.addCommandsFlag(cmd)
 	a.addPolicyFlag(cmd)
+	a.addLaunchersFlag(cmd)
 	return cmd
 }
 
@@ -73,6 +74,7 @@ func workerCommand(a *app) *cobra.Command {
 	}
 	a.addSandboxFlags(cmd)
 	a.addPolicyFlag(cmd)
+	a.addLaunchersFlag(cmd)
 	cmd.Flags().StringVar(&role, "role", roleAll, "what to serve: all, or sandbox for running the code of answers alone")
 	cmd.Flags().StringVar(&only, "teachers", "", "ids of the teachers to serve, separated by commas (default: all)")
 	return cmd

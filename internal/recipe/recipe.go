@@ -351,12 +351,20 @@ type Student struct {
 
 // A Handoff says which trainer takes the dataset and what starts it.
 type Handoff struct {
-	// Trainer that the bundle is rendered for.
-	Trainer string `yaml:"trainer" required:"true" enum:"trl"`
-	// What starts the trainer.
-	Launcher string `yaml:"launcher" default:"command" enum:"command"`
-	// Program and arguments that the command launcher starts in the bundle's folder.
+	// Trainer that the bundle is rendered for, such as trl.
+	Trainer string `yaml:"trainer" required:"true"`
+	// Trainer's method, such as sft or dpo; its usual one where absent.
+	Method string `yaml:"method"`
+	// View that is handed over, of those that the method reads; its usual one where absent.
+	View string `yaml:"view"`
+	// What starts the trainer: command, or one that the worker's --launchers file names.
+	Launcher string `yaml:"launcher" default:"command"`
+	// Program and arguments in place of the trainer's own, run in the bundle's folder.
 	Command []string `yaml:"command"`
+	// Names of the launching worker's variables that the trainer may see.
+	Env []string `yaml:"env"`
+	// Leave out rows that the view can't hold, and say how many, instead of refusing.
+	LeaveOutUnfit bool `yaml:"leave_out_unfit"`
 	// Most time that the training may take.
 	Timeout time.Duration `yaml:"timeout"`
 	// Trainer's own parameters, passed through as they are.

@@ -9,6 +9,7 @@ package wire
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"strings"
 	"time"
 
@@ -49,6 +50,7 @@ const (
 	ActivityRepin    = "RepinSources"
 	ActivityPrepare  = "PrepareHandOff"
 	ActivityCheck    = "CheckTraining"
+	ActivityRecipeHO = "RecipeHandOff"
 	ActivityLaunch   = "LaunchTraining"
 	ActivityFollow   = "FollowTraining"
 
@@ -145,6 +147,8 @@ type BuildRef struct {
 	Refresh string `json:"refresh,omitempty"`
 	// Notify is how many of the recipe's notify entries are told how it ended.
 	Notify int `json:"notify,omitempty"`
+	// HandOff tells that the recipe hands what is published to a trainer.
+	HandOff bool `json:"handoff,omitempty"`
 }
 
 // BuildInput starts a Build. Carry is set when a build continues as new.
@@ -442,6 +446,10 @@ type BuildOutput struct {
 	Preview   string   `json:"preview,omitempty"` // key of a preview's tasks
 	// OverBudget are those of Stopped that stopped at their budget.
 	OverBudget []string `json:"over_budget,omitempty"`
+	// HandOff is the workflow that hands the version to the recipe's trainer, or
+	// HandOffError why there is none.
+	HandOff      string `json:"handoff,omitempty"`
+	HandOffError string `json:"handoff_error,omitempty"`
 }
 
 // Events of a build's end, as recipes name them in notify.
@@ -505,8 +513,9 @@ type ScheduledInput struct {
 	RecipeDigest  string `json:"recipe_digest"`
 	SourcesDigest string `json:"sources_digest"`
 	// Relist tells that files in other stores are listed anew before each run.
-	Relist bool `json:"relist,omitempty"`
-	Notify int  `json:"notify,omitempty"` // see BuildRef
+	Relist  bool `json:"relist,omitempty"`
+	Notify  int  `json:"notify,omitempty"`  // see BuildRef
+	HandOff bool `json:"handoff,omitempty"` // see BuildRef
 }
 
 // RepinInput lists a recipe's files in other stores anew.
@@ -532,6 +541,26 @@ type HandOffInput struct {
 	// Carry is what a run of the workflow hands to its next one.
 	Carry *HandOffPrepared `json:"carry,omitempty"`
 }
+
+// HandOffRequest asks what a recipe hands over of what its build published.
+type HandOffRequest struct {
+	BuildRef
+	Version int64 `json:"version"`
+}
+
+// HandOffID is the id of a hand-off's workflow. It is the same for the same
+// hand-off, so that asking again finds the one that runs.
+func HandOffID(in HandOffInput) (string, error) {
+	text, err := json.Marshal(in)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(text)
+	return HandOffPrefix(in.Ref) + hex.EncodeToString(sum[:])[:16], nil
+}
+
+// HandOffPrefix begins the ids of a version's hand-offs.
+func HandOffPrefix(ref string) string { return "handoff/" + ref + "/" }
 
 // HandOffPrepared is a rendered bundle in the store, and how far its launch is.
 type HandOffPrepared struct {
