@@ -98,13 +98,17 @@ func (rt *runtime) measure(row *datasets.PromptRow, t *refinedTask) {
 	if rt == nil {
 		return
 	}
-	p := rt.passes(t)
-	if rate, ok := p.Rate(); ok {
-		row.Judged, row.Passed, row.PassRate, row.PassAt = &p.Judged, &p.Passed, &rate, p.Curve()
-	}
+	measured(row, rt.passes(t))
 	if l := t.Label; l != nil && l.Voters > 0 {
 		share, margin, voters, entropy := l.Share(), int64(l.Margin), int64(l.Voters), l.Entropy
 		row.Label, row.LabelShare, row.LabelMargin, row.LabelVotes, row.LabelEntropy = optional(l.Answer), &share, &margin, &voters, &entropy
+	}
+}
+
+// measured writes how hard a task is, where anything was judged.
+func measured(row *datasets.PromptRow, p merge.Passes) {
+	if rate, ok := p.Rate(); ok {
+		row.Judged, row.Passed, row.PassRate, row.PassAt = &p.Judged, &p.Passed, &rate, p.Curve()
 	}
 }
 

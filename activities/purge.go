@@ -216,8 +216,9 @@ type purging struct {
 
 	// The plan's, as sets.
 	samples, prompts, tasks, asks map[string]bool
-	words                         map[string]bool // of answers, see wordsOf; while choosing
-	answered                      map[string]bool // of these tasks, those that keep an answer in the version at hand
+	words                         map[string]bool         // of answers, see wordsOf; while choosing
+	left                          map[string][]leftAnswer // what these tasks keep in the version at hand
+	least                         int                     // answers of a teacher that every task of that version was asked for
 }
 
 func (w *purging) note(format string, args ...any) {

@@ -130,21 +130,22 @@ output: {report_text: all}
 `, teacher.URL, judge.URL), func() int { return teacher.Stats().Requests + judge.Stats().Requests }
 }
 
-// ended enters the end of a build, as the workflow does.
-func (w *world) ended(build string) {
+// ended enters the end of the builds of dataset a, as the workflow does.
+func (w *world) ended(string) { w.t.Helper(); w.endedOf("a") }
+
+func (w *world) endedOf(dataset string) {
 	w.t.Helper()
-	builds, err := w.a.Catalog.Builds(context.Background(), "a")
+	builds, err := w.a.Catalog.Builds(context.Background(), dataset)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	for _, b := range builds {
 		if b.Live() {
-			if err := w.a.Catalog.FinishIntent(context.Background(), "a", b.BuildID, catalog.BuildDone, nil); err != nil {
+			if err := w.a.Catalog.FinishIntent(context.Background(), dataset, b.BuildID, catalog.BuildDone, nil); err != nil {
 				w.t.Fatal(err)
 			}
 		}
 	}
-	_ = build
 }
 
 func TestPurgeOfAnswers(t *testing.T) {
@@ -273,7 +274,8 @@ func TestPurgeInterrupted(t *testing.T) {
 		}
 		objects[attr.Key] = data
 	}
-	for cut := 1; ; cut += 3 {
+	reports := 2 // the figures and the page
+	for cut := 1; ; cut++ {
 		b := mem.New("t")
 		for _, key := range slices.Sorted(mapsKeys(objects)) {
 			if _, err := objstore.PutBytes(context.Background(), b, key, objects[key], objstore.PutOptions{}); err != nil {
@@ -324,6 +326,14 @@ func TestPurgeInterrupted(t *testing.T) {
 		report, err := w.a.Catalog.Verify(context.Background(), "a", nil)
 		if err != nil || !report.OK() {
 			t.Fatalf("cut %d: %+v, %v", cut, report, err)
+		}
+		for _, key := range w.manifest("a").Reports {
+			if _, err := b.Head(context.Background(), key); err != nil {
+				t.Fatalf("cut %d (%v): report %s: %v", cut, first, key, err)
+			}
+		}
+		if len(w.manifest("a").Reports) != reports {
+			t.Fatalf("cut %d (%v): reports %q", cut, first, w.manifest("a").Reports)
 		}
 		if open, _, err := w.a.Catalog.OpenPurge(context.Background(), "a"); open != nil || err != nil {
 			t.Fatalf("cut %d: open %+v, %v", cut, open, err)

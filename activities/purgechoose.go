@@ -303,16 +303,21 @@ func (w *purging) underOtherCaps(ctx context.Context, versions []versionToPurge,
 	return nil
 }
 
-// runtimeOf makes the recipe of a version ready, as far as asks follow from it.
-func (w *purging) runtimeOf(ctx context.Context, v versionToPurge) (*runtime, error) {
-	if v.m.RecipeDigest == "" {
+// recipeOf is the recipe that made a version.
+func (p *Purger) recipeOf(ctx context.Context, m *catalog.Manifest) (*recipe.Recipe, error) {
+	if m.RecipeDigest == "" {
 		return nil, errors.New("no recipe made it")
 	}
-	raw, err := readPinned(ctx, w.Bucket, recipeKey(v.m.RecipeDigest), v.m.RecipeDigest, maxRecipe)
+	raw, err := readPinned(ctx, p.Bucket, recipeKey(m.RecipeDigest), m.RecipeDigest, maxRecipe)
 	if err != nil {
 		return nil, err
 	}
-	r, err := recipe.Parse(v.v.Dataset+".yaml", raw)
+	return recipe.Parse(m.Dataset+".yaml", raw)
+}
+
+// runtimeOf makes the recipe of a version ready, as far as asks follow from it.
+func (w *purging) runtimeOf(ctx context.Context, v versionToPurge) (*runtime, error) {
+	r, err := w.recipeOf(ctx, v.m)
 	if err != nil {
 		return nil, err
 	}
@@ -333,8 +338,9 @@ func (w *purging) runtimeOf(ctx context.Context, v versionToPurge) (*runtime, er
 	return rt, nil
 }
 
-// findJudged finds what judges were asked about the answers: their questions
-// hold them, and their words may.
+// findJudged finds what judges were asked about the answers, and what the
+// student was: their questions hold them, and their words may. Of a purged
+// prompt the student was also asked alone; the ledger has that request.
 func (w *purging) findJudged(ctx context.Context, versions []versionToPurge, keys *foundKeys) error {
 	judged := map[string]bool{}
 	for _, v := range versions {
@@ -344,6 +350,25 @@ func (w *purging) findJudged(ctx context.Context, versions []versionToPurge, key
 			}
 			if w.judges(&row) && row.AskID != nil {
 				judged[*row.AskID] = true
+			}
+		}
+		for row, err := range catalog.ReadTable[datasets.FitRow](ctx, w.Catalog, v.m, datasets.TableStudentFit) {
+			if err != nil {
+				return err
+			}
+			if w.fit(&row) != rowStays && row.AskID != nil {
+				judged[*row.AskID] = true
+			}
+		}
+		if w.plan.Scope != catalog.PurgePrompts {
+			continue
+		}
+		for row, err := range catalog.ReadTable[datasets.Attempt](ctx, w.Catalog, v.m, datasets.TableAttempts) {
+			if err != nil {
+				return err
+			}
+			if row.AskID != "" && w.prompts[row.PromptID] && !w.asks[row.AskID] {
+				judged[row.AskID] = true
 			}
 		}
 	}

@@ -37,12 +37,18 @@ func (w *purging) eraseReports(ctx context.Context, m *catalog.Manifest, rows ma
 		return err
 	}
 	prefix = strings.TrimSuffix(prefix, "report.json")
+	// The figures, while report.json is written anew: whoever dies between the
+	// two leaves them here.
+	spare := prefix + "purging.json"
 	var kept []string
 	for _, key := range m.Reports {
 		if path.Base(key) != "report.json" {
 			continue
 		}
 		text, _, err := objstore.ReadAll(ctx, w.Bucket, key, maxPurgedReport)
+		if errors.Is(err, objstore.ErrNotFound) {
+			text, _, err = objstore.ReadAll(ctx, w.Bucket, spare, maxPurgedReport)
+		}
 		if errors.Is(err, objstore.ErrNotFound) {
 			continue
 		}
@@ -59,6 +65,9 @@ func (w *purging) eraseReports(ctx context.Context, m *catalog.Manifest, rows ma
 		}
 		var page, figures bytes.Buffer
 		if err := errors.Join(r.HTML(&page), r.JSON(&figures)); err != nil {
+			return err
+		}
+		if _, err := objstore.PutBytes(ctx, w.Bucket, spare, figures.Bytes(), objstore.PutOptions{ContentType: "application/json"}); err != nil {
 			return err
 		}
 		html := strings.TrimSuffix(key, ".json") + ".html"

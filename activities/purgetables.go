@@ -13,6 +13,7 @@ import (
 
 	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/datasets/catalog"
+	"github.com/stillhouse-data/stillhouse/datasets/merge"
 	"github.com/stillhouse-data/stillhouse/internal/chat"
 )
 
@@ -47,7 +48,8 @@ func (w *purging) pair(p *datasets.Pair) rowFate {
 	return rowStays
 }
 
-// prompt takes from a task that stays what was read from its answers.
+// prompt takes from a task that stays what was read from its answers. How hard it
+// is says what is left of them, as the next build will; a label is gone.
 func (w *purging) prompt(p *datasets.PromptRow) rowFate {
 	switch {
 	case w.prompts[p.PromptID]:
@@ -58,27 +60,55 @@ func (w *purging) prompt(p *datasets.PromptRow) rowFate {
 	before := *p
 	p.Label, p.LabelShare, p.LabelMargin, p.LabelVotes, p.LabelEntropy = nil, nil, nil, nil, nil
 	p.Judged, p.Passed, p.PassRate, p.PassAt = nil, nil, nil, nil
-	if p.Status == datasets.StatusClean && !w.answered[p.TaskID] {
+	if before.Judged != nil && w.least > 0 {
+		measured(p, w.passes(p))
+	}
+	if p.Status == datasets.StatusClean && len(w.left[p.TaskID]) == 0 {
 		p.Status = datasets.StatusUnanswered
 	}
-	if before.Label == nil && before.LabelVotes == nil && before.Judged == nil && before.Passed == nil && len(before.PassAt) == 0 && before.Status == p.Status {
+	if before.Label == nil && before.LabelVotes == nil && number(before.Judged) == number(p.Judged) && number(before.Passed) == number(p.Passed) && before.Status == p.Status {
 		return rowStays
 	}
 	return rowBlank
 }
 
-// lookAtAnswers notes which tasks of a version keep an answer.
+// A leftAnswer is what an answer says of how hard its task is.
+type leftAnswer struct {
+	teacher   string
+	sample    int32
+	verdict   *string
+	escalated bool
+}
+
+// lookAtAnswers notes which answers the tasks of a version keep, and how many of
+// a teacher's every task was asked for: 0 where that can't be known any more.
 func (w *purging) lookAtAnswers(ctx context.Context, m *catalog.Manifest) error {
-	w.answered = map[string]bool{}
+	w.left, w.least = map[string][]leftAnswer{}, 0
+	if r, err := w.recipeOf(ctx, m); err == nil {
+		w.least = samplingOf(r).Least
+	}
 	for c, err := range catalog.ReadTable[datasets.Candidate](ctx, w.Catalog, m, datasets.TableCandidates) {
 		if err != nil {
 			return err
 		}
 		if w.tasks[c.TaskID] && c.Error == nil && !w.samples[c.SampleID] {
-			w.answered[c.TaskID] = true
+			w.left[c.TaskID] = append(w.left[c.TaskID], leftAnswer{c.Teacher, c.SampleIndex, c.Verdict, slices.Contains(c.Flags, datasets.FlagEscalated)})
 		}
 	}
 	return nil
+}
+
+// passes says how hard a task is by the answers that it keeps.
+func (w *purging) passes(p *datasets.PromptRow) merge.Passes {
+	var list []datasets.Candidate
+	for _, l := range w.left[p.TaskID] {
+		c := datasets.Candidate{Teacher: l.teacher, SampleIndex: l.sample, Verdict: l.verdict}
+		if l.escalated {
+			c.Flags = []string{datasets.FlagEscalated}
+		}
+		list = append(list, c)
+	}
+	return merge.PassesOf(&datasets.Task{Route: p.Route}, list, w.least)
 }
 
 // candidate leaves of an answer what it was asked with and what it cost.
@@ -133,6 +163,13 @@ func (w *purging) judgement(r *datasets.JudgeRow) rowFate {
 	return rowStays
 }
 
+func (w *purging) fit(r *datasets.FitRow) rowFate {
+	if w.samples[r.SampleID] || w.prompts[r.PromptID] {
+		return rowGoes
+	}
+	return rowStays
+}
+
 func (w *purging) attempt(r *datasets.Attempt) rowFate {
 	switch {
 	case w.prompts[r.PromptID]:
@@ -168,6 +205,8 @@ func (w *purging) rewriterOf(table string) (rewriter, error) {
 		return tableOf[datasets.JudgeRow]{w.judgement}, nil
 	case datasets.TableAttempts:
 		return tableOf[datasets.Attempt]{w.attempt}, nil
+	case datasets.TableStudentFit:
+		return tableOf[datasets.FitRow]{w.fit}, nil
 	}
 	return nil, fmt.Errorf("table %s is of a newer release, which may hold what is to be purged; purge with that one", table)
 }
