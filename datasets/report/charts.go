@@ -73,13 +73,17 @@ func (s *Scope) costChart() *chart {
 		return 0
 	})
 	c := &chart{Top: fmt.Sprintf("%.0f %%", 100*top), Middle: fmt.Sprintf("%.0f %%", 50*top), Lead: "Up is right more often, left is cheaper; the line joins those that nobody beats in both."}
+	frontier := s.allComparable()
+	if !frontier {
+		c.Lead = "Up is right more often, left is cheaper. Some of these teachers have no common tasks: how they lie to each other says nothing, and no line joins the best. Look at each domain and effort."
+	}
 	best := -1.0
 	for _, o := range list {
 		p := chartPoint{
 			Teacher: o.t.Teacher, X: x(o.cost), Y: y(o.t.Rate.Value), Low: y(o.t.Rate.Low), High: y(o.t.Rate.High),
 			Label: fmt.Sprintf("%s: %s %% at $%.5f an accepted row", name(o.t.Teacher), percent(o.t.Rate.Value), o.cost),
 		}
-		if o.t.Rate.Value > best {
+		if frontier && o.t.Rate.Value > best {
 			best, p.Frontier = o.t.Rate.Value, true
 			c.Line += fmt.Sprintf("%.1f,%.1f ", p.X, p.Y)
 		}
@@ -94,6 +98,11 @@ func (s *Scope) costChart() *chart {
 		}
 	}
 	return c
+}
+
+// allComparable reports whether every two teachers have common tasks.
+func (s *Scope) allComparable() bool {
+	return !slices.ContainsFunc(s.Pairs, func(v Versus) bool { return v.Finding == NotComparable })
 }
 
 // crowded is from how many points on a name without room is left out: pointing

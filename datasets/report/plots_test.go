@@ -175,3 +175,22 @@ func TestNamesOfPointsKeepApart(t *testing.T) {
 		}
 	}
 }
+
+// Teachers that were asked nothing in common are on one chart, but no line says
+// that one of them beats another.
+func TestNoFrontierAcrossTeachersWithoutCommonTasks(t *testing.T) {
+	s := Scope{
+		Teachers: []Standing{
+			{Teacher: "a", Rate: &Estimate{Value: 0.5, Low: 0.4, High: 0.6}, USDPerAccepted: &Estimate{Value: 0.001}},
+			{Teacher: "b", Rate: &Estimate{Value: 0.9, Low: 0.8, High: 0.95}, USDPerAccepted: &Estimate{Value: 0.01}},
+		},
+		Pairs: []Versus{{A: "a", B: "b", Common: 40, Finding: NoneShown}},
+	}
+	if c := s.costChart(); c.Line == "" || !c.Points[0].Frontier || !strings.Contains(c.Lead, "the line joins") {
+		t.Errorf("comparable: %+v", c)
+	}
+	s.Pairs[0] = Versus{A: "a", B: "b", Finding: NotComparable}
+	if c := s.costChart(); c.Line != "" || c.Points[0].Frontier || !strings.Contains(c.Lead, "have no common tasks") {
+		t.Errorf("not comparable: %+v", c)
+	}
+}
