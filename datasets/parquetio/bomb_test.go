@@ -132,3 +132,61 @@ func TestEveryCompressionIsRead(t *testing.T) {
 		}
 	}
 }
+
+// A dictionary lets a page of some bytes stand for any number of copies of a long
+// text: what a row makes of them is counted while it is made.
+func TestARowIsBounded(t *testing.T) {
+	type lists struct {
+		A []string          `parquet:"a,list,dict"`
+		M map[string]string `parquet:"m" parquet-value:",dict"`
+		N []int64           `parquet:"n,list"`
+	}
+	row := func(texts, entries, numbers int) lists {
+		l := lists{M: map[string]string{}, N: make([]int64, numbers)}
+		for range texts {
+			l.A = append(l.A, strings.Repeat("x", 100<<10))
+		}
+		for i := range entries {
+			l.M[fmt.Sprint(i)] = strings.Repeat("y", 100<<10)
+		}
+		return l
+	}
+	for name, tc := range map[string]struct {
+		row lists
+		ok  bool
+	}{
+		"few": {row(4, 4, 1000), true}, "a list": {row(20, 0, 0), false}, "a map": {row(0, 20, 0), false}, "small values": {row(0, 0, 30_000), false},
+	} {
+		var b bytes.Buffer
+		w := parquet.NewGenericWriter[lists](&b)
+		if _, err := w.Write([]lists{tc.row}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		file, err := openFile(bytes.NewReader(b.Bytes()), int64(b.Len()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		root, err := planOf(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows := file.RowGroups()[0].Rows()
+		buf := make([]parquet.Row, 1)
+		if n, _, err := readRows(rows, buf); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		got, err := mapOf(root, make([][]parquet.Value, root.last), buf[0], 1<<20)
+		if tc.ok != (err == nil) || err != nil && !errors.Is(err, ErrDamaged) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if tc.ok && len(got["a"].([]any)) != 4 {
+			t.Errorf("%s: %v", name, got)
+		}
+		if err := rows.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -57,18 +57,23 @@ func mapGroup(ctx context.Context, root *plan, group parquet.RowGroup, batch int
 	}
 	defer func() { err = errors.Join(err, closeRows(rows)) }()
 	buf := make([]parquet.Row, batch)
+	columns := make([][]parquet.Value, root.last)
 	var seen int64
 	for {
 		if err := ctx.Err(); err != nil {
 			return false, err
 		}
-		got, end, err := readMaps(root, rows, buf)
-		for _, m := range got {
+		n, end, err := readRows(rows, buf)
+		for _, row := range buf[:n] { // one at a time: each may be large
+			m, err := mapOf(root, columns, row, maxRowBytes)
+			if err != nil {
+				return false, err
+			}
 			if !yield(m, nil) {
 				return false, nil
 			}
 		}
-		seen += int64(len(got))
+		seen += int64(n)
 		switch {
 		case err != nil:
 			return false, err
@@ -76,7 +81,7 @@ func mapGroup(ctx context.Context, root *plan, group parquet.RowGroup, batch int
 			return false, fmt.Errorf("%w: it counts %d rows and holds %d", ErrDamaged, group.NumRows(), seen)
 		case end:
 			return true, nil
-		case len(got) == 0:
+		case n == 0:
 			return false, fmt.Errorf("%w: no rows after %d of %d", ErrDamaged, seen, group.NumRows())
 		}
 	}
@@ -92,25 +97,23 @@ func closeRows(rows parquet.Rows) (err error) {
 	return rows.Close()
 }
 
-// readMaps reads one batch and copies it out of the pages, which the next read
-// reuses.
-func readMaps(root *plan, rows parquet.Rows, buf []parquet.Row) (out []map[string]any, end bool, err error) {
+// readRows reads some rows, which are good until the next ones are read.
+func readRows(rows parquet.Rows, buf []parquet.Row) (n int, end bool, err error) {
 	defer guard(&err)
-	n, err := rows.ReadRows(buf)
+	n, err = rows.ReadRows(buf)
 	end = errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF)
 	if err != nil && !end {
-		return nil, false, damaged(err)
+		return 0, false, damaged(err)
 	}
-	out = make([]map[string]any, n)
-	columns := make([][]parquet.Value, root.last)
-	for i, row := range buf[:n] {
-		clear(columns)
-		for column, values := range row.Range {
-			columns[column] = values
-		}
-		if out[i], err = root.row(columns); err != nil {
-			return out[:i], false, err
-		}
+	return n, end, nil
+}
+
+// mapOf copies a row of at most so many bytes out of the pages.
+func mapOf(root *plan, columns [][]parquet.Value, row parquet.Row, most int) (m map[string]any, err error) {
+	defer guard(&err)
+	clear(columns)
+	for column, values := range row.Range {
+		columns[column] = values
 	}
-	return out, end, nil
+	return root.row(columns, &most)
 }

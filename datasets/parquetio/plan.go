@@ -95,10 +95,21 @@ func planList(element parquet.Node, name string, define, elementDefine, elementR
 	return p, nil
 }
 
-func (p *plan) row(columns [][]parquet.Value) (map[string]any, error) {
+// maxRowBytes bounds what a row takes in memory: a page of a few bytes can name
+// one long text of its dictionary a million times.
+const maxRowBytes = 512 << 20
+
+// valueBytes is about what a value takes beside its text.
+const valueBytes = 48
+
+var errRowTooLarge = fmt.Errorf("%w: a row is larger than the %d bytes that are read", ErrDamaged, maxRowBytes)
+
+// row assembles a row of which as many bytes as left says may be made; what it
+// makes it takes off.
+func (p *plan) row(columns [][]parquet.Value, left *int) (map[string]any, error) {
 	row := make(map[string]any, len(p.fields))
 	for _, f := range p.fields {
-		v, err := f.value(columns)
+		v, err := f.value(columns, left)
 		if err != nil {
 			return nil, err
 		}
@@ -108,7 +119,10 @@ func (p *plan) row(columns [][]parquet.Value) (map[string]any, error) {
 }
 
 // value assembles the value whose part of each column is columns[first:last].
-func (p *plan) value(columns [][]parquet.Value) (any, error) {
+func (p *plan) value(columns [][]parquet.Value, left *int) (any, error) {
+	if *left -= valueBytes; *left < 0 {
+		return nil, errRowTooLarge
+	}
 	if p.last <= p.first { // a struct without columns
 		return map[string]any{}, nil
 	}
@@ -122,18 +136,23 @@ func (p *plan) value(columns [][]parquet.Value) (any, error) {
 	}
 	switch p.kind {
 	case kindLeaf:
+		if k := head[0].Kind(); k == parquet.ByteArray || k == parquet.FixedLenByteArray {
+			if *left -= len(head[0].ByteArray()); *left < 0 {
+				return nil, errRowTooLarge
+			}
+		}
 		return leafValue(p.leaf, head[0])
 	case kindStruct:
-		return p.row(columns)
+		return p.row(columns, left)
 	case kindMap:
-		return p.mapValue(columns, level)
+		return p.mapValue(columns, level, left)
 	default:
 		list := []any{}
 		if level == p.define {
 			return list, nil // present and empty
 		}
 		err := p.elements(columns, func(part [][]parquet.Value) error {
-			v, err := p.fields[0].value(part)
+			v, err := p.fields[0].value(part, left)
 			list = append(list, v)
 			return err
 		})
@@ -141,17 +160,17 @@ func (p *plan) value(columns [][]parquet.Value) (any, error) {
 	}
 }
 
-func (p *plan) mapValue(columns [][]parquet.Value, level int) (any, error) {
+func (p *plan) mapValue(columns [][]parquet.Value, level int, left *int) (any, error) {
 	m := map[string]any{}
 	if level == p.define {
 		return m, nil
 	}
 	err := p.elements(columns, func(part [][]parquet.Value) error {
-		key, err := p.fields[0].value(part)
+		key, err := p.fields[0].value(part, left)
 		if err != nil {
 			return err
 		}
-		value, err := p.fields[1].value(part)
+		value, err := p.fields[1].value(part, left)
 		m[fmt.Sprint(key)] = value
 		return err
 	})
