@@ -236,7 +236,7 @@ func environment(t *testing.T, trainer string) string {
 }
 
 // run gives the exports to the check of a trainer.
-func run(t *testing.T, python, trainer string, jobs []job, into any) {
+func run(t *testing.T, python, trainer string, jobs, into any) {
 	t.Helper()
 	in, err := json.Marshal(jobs)
 	if err != nil {
