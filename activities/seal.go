@@ -409,7 +409,7 @@ func (s *seal) manifestTeacher(t *recipe.Teacher) catalog.ManifestTeacher {
 	}
 	mt := catalog.ManifestTeacher{
 		ID: t.ID, Model: t.Model, API: t.API, Identity: s.rt.teachers[t.ID].endpoint, Epoch: t.Epoch, Refresh: s.rt.teachers[t.ID].anew.Refresh,
-		Weights: t.Weights, ScoreURL: plainURL(t.ScoreURL),
+		Weights: t.Weights, ScoreURL: plainURL(t.ScoreURL), TokenizerSHA256: t.TokenizerSHA256,
 		Terms: catalog.Terms{Licence: t.Terms.Licence, URL: t.Terms.URL, Training: t.Terms.Training},
 		Counts: catalog.TeacherCounts{
 			Asks: tr.Asks, Answers: tr.Answers, Accepted: tr.Accepted, PromptTokens: tr.PromptTokens,

@@ -126,10 +126,13 @@ type ManifestTeacher struct {
 	Serves   json.RawMessage `json:"serves,omitempty"`
 	// Weights are the repository of its weights and ScoreURL a server that
 	// scores tokens with them, where the recipe names them.
-	Weights  string        `json:"weights,omitempty"`
-	ScoreURL string        `json:"score_url,omitempty"`
-	Terms    Terms         `json:"terms"`
-	Counts   TeacherCounts `json:"counts"`
+	Weights  string `json:"weights,omitempty"`
+	ScoreURL string `json:"score_url,omitempty"`
+	// TokenizerSHA256 is the digest of its tokenizer, where the recipe states
+	// it: teachers with the same have the same vocabulary.
+	TokenizerSHA256 string        `json:"tokenizer_sha256,omitempty"`
+	Terms           Terms         `json:"terms"`
+	Counts          TeacherCounts `json:"counts"`
 }
 
 // Terms are what a teacher's licence says of training on its answers.

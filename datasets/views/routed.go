@@ -22,12 +22,17 @@ const teacherMapName = "teacher_map.json"
 
 // Tags of Options.Tag: where trainers look for the teacher of a row.
 const (
-	TagDataset  = "dataset"   // ms-swift: --teacher_tag_key is dataset unless told otherwise
-	TagAgentRef = "agent_ref" // NeMo Gym and NeMo-RL: a struct of type and name
+	TagDataset    = "dataset"     // ms-swift: --teacher_tag_key is dataset unless told otherwise
+	TagAgentRef   = "agent_ref"   // NeMo Gym and NeMo-RL: a struct of type and name
+	TagTeacherID  = "teacher_id"  // TRL: the key of teacher_server_urls
+	TagDataSource = "data_source" // verl: distillation.teacher_key is data_source unless told otherwise
+	TagMetadata   = "metadata"    // miles and slime: a struct with opd_teacher
 )
 
 // Tags are the further columns that Options.Tag knows.
-func Tags() []string { return []string{TagAgentRef, TagDataset} }
+func Tags() []string {
+	return []string{TagAgentRef, TagDataSource, TagDataset, TagMetadata, TagTeacherID}
+}
 
 func init() {
 	register(View{
@@ -90,6 +95,9 @@ func routedShape(o *Options) (Shape, error) {
 			out, err := p.routing.prompt(r)
 			return agentTagged{out, AgentRef{agentType, out.Teacher}}, err
 		}), nil
+	}
+	if shape, ok := routedForTrainers(o.Tag); ok {
+		return shape, nil
 	}
 	return withPlan(routedProse, func(p *plan, r *datasets.PromptRow) (RoutedPrompt, error) { return p.routing.prompt(r) }), nil
 }
@@ -292,12 +300,14 @@ type mappedTeacher struct {
 	Model   string `json:"model"`
 	Weights string `json:"weights,omitempty"` // repository of its weights
 	// ScoreURL is a server that scores tokens with them.
-	ScoreURL string       `json:"score_url,omitempty"`
-	Identity string       `json:"identity"`
-	Epoch    int          `json:"epoch,omitempty"`
-	Licence  string       `json:"licence,omitempty"`
-	Training string       `json:"training"`
-	Cells    []mappedCell `json:"cells"`
+	ScoreURL string `json:"score_url,omitempty"`
+	// TokenizerSHA256 is the digest of its tokenizer, where the recipe states it.
+	TokenizerSHA256 string       `json:"tokenizer_sha256,omitempty"`
+	Identity        string       `json:"identity"`
+	Epoch           int          `json:"epoch,omitempty"`
+	Licence         string       `json:"licence,omitempty"`
+	Training        string       `json:"training"`
+	Cells           []mappedCell `json:"cells"`
 }
 
 type mappedCell struct {
@@ -320,7 +330,7 @@ func writeTeacherMap(ctx context.Context, s sink, p *plan, m *catalog.Manifest, 
 			training = catalog.TrainingUnknown
 		}
 		mapped := mappedTeacher{
-			Tag: t.ID, Model: t.Model, Weights: t.Weights, ScoreURL: t.ScoreURL, Identity: t.Identity, Epoch: t.Epoch,
+			Tag: t.ID, Model: t.Model, Weights: t.Weights, ScoreURL: t.ScoreURL, TokenizerSHA256: t.TokenizerSHA256, Identity: t.Identity, Epoch: t.Epoch,
 			Licence: t.Terms.Licence, Training: training,
 		}
 		for _, c := range p.routing.cells() {

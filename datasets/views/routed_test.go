@@ -106,6 +106,12 @@ func TestRoutedPrompts(t *testing.T) {
 						t.Errorf("%v", row)
 					}
 				case map[string]any:
+					if tag == views.TagMetadata {
+						if tagged["opd_teacher"] != row["teacher"] || tagged["task_id"] != row["task_id"] {
+							t.Errorf("%v", row)
+						}
+						break
+					}
 					if tagged["name"] != row["teacher"] || tagged["type"] != "responses_api_agents" {
 						t.Errorf("%v", row)
 					}
