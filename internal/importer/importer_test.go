@@ -322,6 +322,16 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
+// Names in the data may be as long as a row, and a version's manifest may not.
+func TestLongNames(t *testing.T) {
+	long := strings.Repeat("é", 5000)
+	dir := write(t, map[string]string{"a.jsonl": `{"prompt":"q","completion":"a","teacher":"k","model":"` + long + `","licence":"` + long + `"}`})
+	_, _, m := publish(t, dir, importer.Options{})
+	if got := m.Teachers[0]; got.Model != long[:200] || got.Terms.Licence != long[:200] {
+		t.Errorf("%d bytes of a model and %d of a licence", len(got.Model), len(got.Terms.Licence))
+	}
+}
+
 // Recorded answers are a recipe that this program reads.
 func TestRecorded(t *testing.T) {
 	dir := write(t, map[string]string{"x.jsonl": strings.Join([]string{

@@ -37,6 +37,9 @@ type Result struct {
 	Unchanged bool `json:"unchanged"`
 }
 
+// maxName bounds what a manifest repeats of a name in the data, in bytes.
+const maxName = 200
+
 // maxTeachers bounds the teachers that the rows of an import may name.
 const maxTeachers = 1000
 
@@ -166,8 +169,8 @@ func (p *Plan) manifest(id string, files []catalog.FileRef, t *tables, r *Result
 			licence = p.Source.Card.Licence
 		}
 		m.Teachers = append(m.Teachers, catalog.ManifestTeacher{
-			ID: teacher, Model: seen.model, API: API, Identity: "sha256:" + p.Source.SHA256,
-			Terms: catalog.Terms{Licence: licence, URL: p.opt.TermsURL, Training: p.opt.Training},
+			ID: teacher, Model: clip(seen.model, maxName), API: API, Identity: "sha256:" + p.Source.SHA256,
+			Terms: catalog.Terms{Licence: clip(licence, maxName), URL: p.opt.TermsURL, Training: p.opt.Training},
 		})
 	}
 	return m
