@@ -192,19 +192,18 @@ func (a *Aggregator) AddAttempt(row *datasets.Attempt) {
 		return
 	}
 	whole := int64(len(about))
-	counted := map[*tally]bool{}
+	counted := map[*tally]bool{} // nil: of answers that are gone
 	for i, sample := range about {
 		part := spent.part(int64(i), int64(i)+1, whole)
 		at, ok := l.samples[sample]
-		if !ok {
-			part.requests, part.unpriced, part.priced = 0, 0, 0
-			l.lost.merge(&part)
-			continue
-		}
 		if counted[at.cell] { // one request about it, in parts
 			part.requests, part.unpriced, part.priced = 0, 0, 0
 		}
 		counted[at.cell] = true
+		if !ok {
+			l.lost.merge(&part)
+			continue
+		}
 		at.spend(spentJudged, &part)
 	}
 }
