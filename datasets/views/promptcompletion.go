@@ -119,6 +119,8 @@ func trainedWords(messages []chat.Message) string {
 		return "no turn"
 	case n == 1 && !messages[len(messages)-1].Train:
 		return "a turn that is not its last"
+	case n == 1 && messages[len(messages)-1].Role == chat.RoleAssistant:
+		return "its last turn alone"
 	case n == 1:
 		return "a turn that is not the assistant's"
 	}

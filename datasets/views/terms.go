@@ -14,6 +14,10 @@ func checkTerms(m *catalog.Manifest, rows map[string]int64, leaveOut bool) (forb
 	warnings = []string{}
 	terms := teacherTerms(m)
 	forbidden = map[string]bool{}
+	say := "set terms.training in the recipe"
+	if m.Imported != nil {
+		say = "where they do, import it again with --training allowed"
+	}
 	var named []string
 	for _, id := range sortedKeys(rows) {
 		if rows[id] == 0 {
@@ -25,7 +29,7 @@ func checkTerms(m *catalog.Manifest, rows map[string]int64, leaveOut bool) (forb
 			forbidden[id] = true
 			named = append(named, fmt.Sprintf("%s (%d rows, licence %q)", id, rows[id], terms[id].Licence))
 		default:
-			warnings = append(warnings, fmt.Sprintf("teacher %s (%d rows): it is not known whether its terms allow training; set terms.training in the recipe", id, rows[id]))
+			warnings = append(warnings, fmt.Sprintf("teacher %s (%d rows): it is not known whether its terms allow training; %s", id, rows[id], say))
 		}
 	}
 	if len(named) > 0 && !leaveOut {
