@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -36,7 +37,7 @@ const (
 // which is read anew for each request, so that a token can be renewed.
 type Config struct {
 	// URL is the address that the API's paths follow, such as
-	// https://ray.example.com:8265. Since a submission carries URLs that open
+	// https://ray.example.com:8265, or unix:///run/slurmrestd.sock. Since a submission carries URLs that open
 	// parts of the store, http is for loopback only, unless Plaintext says that
 	// the network between is trusted.
 	URL       string `yaml:"url"`
@@ -62,11 +63,20 @@ type Client struct {
 	timeout time.Duration
 	http    *http.Client
 	redact  func(string) string
+	plain   map[string]string // header: its value, no secret
 }
 
 // New checks a configuration; nobody is asked yet.
 func New(c Config) (*Client, error) {
-	u, err := url.Parse(c.URL)
+	address := c.URL
+	socket, local := strings.CutPrefix(address, "unix://")
+	if local {
+		if !filepath.IsAbs(socket) {
+			return nil, fmt.Errorf("url: socket %q is not absolute; want unix:///path", socket)
+		}
+		address = "http://localhost"
+	}
+	u, err := url.Parse(address)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
 		return nil, errors.New("url: want http://host:port or https://host:port") // it may hold a password
@@ -86,6 +96,13 @@ func New(c Config) (*Client, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	if transport.TLSClientConfig, err = c.tls(); err != nil {
 		return nil, err
+	}
+	if local {
+		transport.Proxy = nil
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "unix", socket)
+		}
 	}
 	out := &Client{
 		base: strings.TrimRight(u.String(), "/"), headers: c.Headers, bearer: c.Token, timeout: c.Timeout,
@@ -136,6 +153,17 @@ func (c *Config) tls() (*tls.Config, error) {
 func (c *Client) Redacting(redact func(string) string) *Client {
 	out := *c
 	out.redact = redact
+	return &out
+}
+
+// With is the client with a header that is no secret.
+func (c *Client) With(header, value string) *Client {
+	out := *c
+	out.plain = maps.Clone(c.plain)
+	if out.plain == nil {
+		out.plain = map[string]string{}
+	}
+	out.plain[header] = value
 	return &out
 }
 
@@ -213,6 +241,9 @@ func (c *Client) open(ctx context.Context, method, path string, in any) (io.Read
 	req.Header.Set("Accept", "application/json")
 	if in != nil {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	for header, value := range c.plain {
+		req.Header.Set(header, value)
 	}
 	for header, name := range c.headers {
 		if err := set(req, header, "", name); err != nil {
