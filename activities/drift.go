@@ -275,7 +275,7 @@ func (s *seal) drift(ctx context.Context) error {
 			s.result.Drift = map[string]DriftResult{}
 		}
 		s.result.Drift[d.Teacher] = DriftResult{
-			Probe: d.Probe, Asked: d.Asked, Answered: d.Asked - d.Failed, Changed: d.Changed, Why: clipped(strings.Join(d.Why, "; "), resultText),
+			Probe: d.Probe, Asked: d.Asked, Answered: d.Asked - d.Failed, Changed: d.Changed, TooFew: d.TooFew, Why: clipped(strings.Join(d.Why, "; "), resultText),
 		}
 	}
 	return s.drifted(ctx)

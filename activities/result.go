@@ -65,6 +65,7 @@ type DriftResult struct {
 	Asked    int    `json:"asked" jsonschema:"description=prompts that were asked once more"`
 	Answered int    `json:"answered"`
 	Changed  bool   `json:"changed" jsonschema:"description=the answers differ from the first ones more than chance explains"`
+	TooFew   bool   `json:"too_few,omitempty" jsonschema:"description=no change is shown and with so few answers no test could have shown one"`
 	Why      string `json:"why,omitempty" jsonschema:"description=what changed"`
 }
 

@@ -65,6 +65,8 @@ type Drift struct {
 	Models       []DriftName `json:"models" jsonschema:"description=pairs by the models that answered; where both times are known"`
 	Fingerprints []DriftName `json:"fingerprints" jsonschema:"description=pairs by the fingerprints of the systems that answered; where both times are known"`
 
+	// TooFew is not set where the models that answered show a change.
+	TooFew  bool     `json:"too_few,omitempty" jsonschema:"description=nothing changed more than chance explains and with so few pairs no test could have shown it"`
 	Changed bool     `json:"changed" jsonschema:"description=something differs more than chance explains; why says what"`
 	Why     []string `json:"why"`
 }

@@ -44,6 +44,30 @@ func TestATeacherThatDidNotChange(t *testing.T) {
 	}
 }
 
+// Nine pairs of which all passed and now fail, at three tests, have an adjusted p
+// of 3·2^-8: above a hundredth, so that "no change shown" would say too much.
+func TestProbesThatCanShowNothing(t *testing.T) {
+	of := func(n int) Drift {
+		var pairs []DriftPair
+		for range n {
+			p := pairOf(datasets.Pass, datasets.Fail, 800, 400)
+			p.Before.Reasoning, p.After.Reasoning = ref(int64(80)), ref(int64(40))
+			pairs = append(pairs, p)
+		}
+		return CompareDrift("k3", 1, probedAt, pairs)
+	}
+	few, enough := of(9), of(10)
+	if few.Changed || !few.TooFew || few.Family != 3 || !strings.Contains(few.Line(), "too few prompts to show a change") || few.row()[2] != "too few prompts to show a change" {
+		t.Errorf("of nine: %+v, %s", few, few.Line())
+	}
+	if !enough.Changed || enough.TooFew {
+		t.Errorf("of ten: %+v", enough)
+	}
+	if none := CompareDrift("k3", 1, probedAt, []DriftPair{{}}); !none.TooFew {
+		t.Errorf("of none: %+v", none)
+	}
+}
+
 func TestATeacherThatChanged(t *testing.T) {
 	var pairs []DriftPair
 	for i := range 50 {

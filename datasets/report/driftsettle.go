@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
 
@@ -92,6 +93,24 @@ func (d *Drift) judge() {
 	if shown(d.ReasoningHolm) {
 		say("its reasoning has %.0f %s where it had %.0f (%d longer, %d shorter, p = %.2g)", *d.ReasoningNow, d.reasoningWords(), *d.ReasoningBefore, d.ThinksLonger, d.ThinksShorter, *d.ReasoningHolm)
 	}
+	d.TooFew = d.tooFew()
+}
+
+// tooFew tells whether not even pairs that all changed in one direction would
+// have shown a change.
+func (d *Drift) tooFew() bool {
+	return !d.Changed && math.Ldexp(float64(max(1, d.Family)), 1-d.Pairs) >= driftLevel
+}
+
+// finding says what a probe showed.
+func (d *Drift) finding() string {
+	switch {
+	case d.Changed:
+		return "it changed"
+	case d.TooFew:
+		return "too few prompts to show a change"
+	}
+	return "no change shown"
 }
 
 func (d *Drift) reasoningWords() string { return strings.ReplaceAll(d.ReasoningUnit, "_", " ") }
@@ -127,7 +146,7 @@ func (d *Drift) Line() string {
 	if d.Changed {
 		b.WriteString("; IT CHANGED")
 	} else {
-		b.WriteString("; no change shown")
+		b.WriteString("; " + d.finding())
 	}
 	return b.String()
 }
@@ -146,10 +165,7 @@ func changedNames(names []DriftName) (changed, of int64) {
 var driftHead = []string{"teacher", "probe", "finding", "both answered", "pass %", "p", "tokens", "p", "reasoning", "p", "other model", "other fingerprint"}
 
 func (d *Drift) row() []string {
-	row := []string{name(d.Teacher), fmt.Sprintf("%d, %s", d.Probe, d.At.Format(time.DateOnly)), "no change shown", fmt.Sprintf("%d of %d", d.Pairs, d.Asked), "-", "-", "-", "-", "-", "-", "-", "-"}
-	if d.Changed {
-		row[2] = "it changed"
-	}
+	row := []string{name(d.Teacher), fmt.Sprintf("%d, %s", d.Probe, d.At.Format(time.DateOnly)), d.finding(), fmt.Sprintf("%d of %d", d.Pairs, d.Asked), "-", "-", "-", "-", "-", "-", "-", "-"}
 	if d.PassBefore != nil && d.PassNow != nil {
 		row[4], row[5] = percent(d.PassBefore.Value)+" → "+percent(d.PassNow.Value), pValue(adjustedOr(d.PassHolm, d.PassP))
 	}

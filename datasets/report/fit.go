@@ -61,10 +61,17 @@ type FitPair struct {
 	B          string    `json:"b"`
 	Common     int64     `json:"common" jsonschema:"description=tasks of which an answer of both was scored"`
 	Difference *Estimate `json:"difference,omitempty" jsonschema:"description=mean negative log-likelihood per token of a minus that of b on the common tasks; negative where a is closer to the student"`
-	P          *float64  `json:"p,omitempty" jsonschema:"description=two-sided; by exchanging the two at random task by task"`
+	Test       string    `json:"test,omitempty" jsonschema:"description=exchange_sampled: the two are exchanged at random task by task; or student_t of the same variance as the interval: where exchanges would be too many"`
+	P          *float64  `json:"p,omitempty" jsonschema:"description=two-sided"`
 	PHolm      *float64  `json:"p_holm,omitempty" jsonschema:"description=adjusted over the family"`
 	Finding    string    `json:"finding" jsonschema:"description=a or b where it is closer to the student and that survives the adjustment; else no_difference_shown or not_comparable"`
 }
+
+// Tests of a difference in student fit.
+const (
+	TestExchange = "exchange_sampled"
+	TestStudent  = "student_t"
+)
 
 // MaxFit bounds the answers of which the student's word is kept.
 const MaxFit = 1_000_000
@@ -261,8 +268,11 @@ func fitScope(name cellName, rows []FitAnswer, place map[string]int, family int)
 			}
 			p := FitPair{A: ids[i], B: ids[j], Common: int64(len(x))}
 			if len(x) > 1 {
-				d, v := stats.NLLDifference(x, y, family, compareSeed)
-				p.Difference, p.P = estimate(d), &v
+				d, v, exchange := stats.NLLDifference(x, y, family, compareSeed)
+				p.Difference, p.P, p.Test = estimate(d), &v, TestStudent
+				if exchange {
+					p.Test = TestExchange
+				}
 			}
 			s.Pairs = append(s.Pairs, p)
 		}

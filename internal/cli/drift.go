@@ -16,6 +16,9 @@ func summarizeDrift(w io.Writer, r *activities.BuildResult) {
 	for _, id := range sortedKeys(r.Drift) {
 		d := r.Drift[id]
 		what := "no change shown"
+		if d.TooFew {
+			what = "too few to show a change; raise drift.probe"
+		}
 		if d.Changed {
 			what = "IT CHANGED: " + d.Why
 		}

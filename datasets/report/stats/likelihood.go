@@ -26,12 +26,16 @@ func MeanNLL(tasks []Scored) Interval {
 }
 
 // NLLDifference is the [MeanNLL] of a minus that of b on the same tasks, a[i]
-// and b[i] being of one task, with its 95 % interval by the same method, and the
-// two-sided p value of a permutation test: under no difference what a said of a
-// task might as well be what b said. It is (1+k)/(1+B) over B random exchanges
-// from the seed, with B as for [SignFlip]. Tasks without tokens of either are
-// left out. Over no tasks the value is NaN and p is 1.
-func NLLDifference(a, b []Scored, family int, seed uint64) (Interval, float64) {
+// and b[i] being of one task, with its 95 % interval by the same method, and a
+// two-sided p value. It is that of a permutation test (exchange is true): under
+// no difference what a said of a task might as well be what b said. It is
+// (1+k)/(1+B) over B random exchanges from the seed, with B as for [SignFlip].
+// Where the tests of the family would be more than 10^9 exchanges of tasks, it is
+// that of Student's t with the interval's variance, and below 20 tasks, where
+// that is not to be trusted, of fewer exchanges, at least 10,000: which may be too
+// few for a small family's level, and never shows too much. Tasks without tokens
+// of either are left out. Over no tasks the value is NaN and p is 1.
+func NLLDifference(a, b []Scored, family int, seed uint64) (d Interval, p float64, exchange bool) {
 	var x, y []Scored
 	for i := range a {
 		if a[i].Tokens > 0 && b[i].Tokens > 0 {
@@ -43,7 +47,34 @@ func NLLDifference(a, b []Scored, family int, seed uint64) (Interval, float64) {
 	for i := range ex {
 		ex[i] -= ey[i]
 	}
-	return around(rx-ry, ex), exchanged(x, y, math.Abs(rx-ry), signFlipRoundsFor(family), seed)
+	d = around(rx-ry, ex)
+	rounds, n := signFlipRoundsFor(family), len(x)
+	if work := float64(rounds) * float64(n) * float64(max(1, family)); work > exchangeMost {
+		if n >= exchangeLeast {
+			return d, studentP(rx-ry, ex), false
+		}
+		rounds = max(signFlipRounds, int(float64(rounds)*exchangeMost/work))
+	}
+	return d, exchanged(x, y, math.Abs(rx-ry), rounds, seed), true
+}
+
+const (
+	// exchangeMost bounds the tasks that all tests of a family exchange: some
+	// seconds.
+	exchangeMost = 1e9
+	// exchangeLeast is from how many tasks on Student's t may take their place.
+	exchangeLeast = 20
+)
+
+// studentP is the two-sided p value of a mean whose deviations by task are e. No
+// exchange of n tasks says less than 2 to the 1-n.
+func studentP(value float64, e []float64) float64 {
+	n := float64(len(e))
+	t, df := value/StandardError(e), n-1
+	if value == 0 {
+		return 1
+	}
+	return max(betaRegular(df/(df+t*t), df/2, 0.5), math.Ldexp(1, 1-len(e)))
 }
 
 func withTokens(tasks []Scored) []Scored {

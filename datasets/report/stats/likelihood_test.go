@@ -30,19 +30,50 @@ func TestMeanNLL(t *testing.T) {
 func TestNLLDifference(t *testing.T) {
 	a := []Scored{{10, 10}, {20, 20}, {30, 30}, {5, 5}, {8, 8}}
 	b := []Scored{{20, 10}, {40, 20}, {60, 30}, {10, 5}, {16, 8}}
-	d, p := NLLDifference(a, b, 1, 7)
+	d, p, _ := NLLDifference(a, b, 1, 7)
 	if d.Value != -1 || d.Low != -1 || d.High != -1 {
 		t.Errorf("%+v, want -1: all tasks say the same", d)
 	}
 	near(t, "p", p, 2.0/32, 0.01)
-	if again, p2 := NLLDifference(a, b, 1, 7); again != d || p2 != p {
+	if again, p2, _ := NLLDifference(a, b, 1, 7); again != d || p2 != p {
 		t.Error("it is another figure the second time")
 	}
-	if _, p := NLLDifference(a, a, 1, 7); p != 1 {
+	if _, p, _ := NLLDifference(a, a, 1, 7); p != 1 {
 		t.Errorf("p of equals %v", p)
 	}
-	if d, p := NLLDifference([]Scored{{1, 0}}, []Scored{{1, 1}}, 1, 7); !math.IsNaN(d.Value) || p != 1 {
+	if d, p, _ := NLLDifference([]Scored{{1, 0}}, []Scored{{1, 1}}, 1, 7); !math.IsNaN(d.Value) || p != 1 {
 		t.Errorf("of nothing in common %+v, %v", d, p)
+	}
+}
+
+// Where exchanges are too many, Student's t with the interval's variance takes
+// their place, and says the same: the p value of scipy's t.sf, and nearly that of
+// the exchanges.
+func TestNLLDifferenceOfManyTests(t *testing.T) {
+	var a, b []Scored
+	for i := range 40 {
+		n := int64(50 + 7*i%90)
+		a = append(a, Scored{float64(n) * (1 + 0.02*float64(i%11)), n})
+		b = append(b, Scored{float64(n+3) * (1.01 + 0.02*float64(i%7)), n + 3})
+	}
+	few, p, exchange := NLLDifference(a, b, 1, 7)
+	many, q, other := NLLDifference(a, b, 7020, 7)
+	if !exchange || other || many != few {
+		t.Errorf("exchange %v and %v, %+v and %+v", exchange, other, few, many)
+	}
+	const scipy = 0.06421239184534208
+	if math.Abs(q/scipy-1) > 1e-9 || math.Abs(p-q) > 0.02 {
+		t.Errorf("p by exchanges %v, by Student's t %v, want nearly and exactly %v", p, q, scipy)
+	}
+	// Nothing varies: as little as exchanges of 40 tasks can say, and not 0.
+	for i := range a {
+		a[i], b[i] = Scored{1, 1}, Scored{2, 1}
+	}
+	if _, p, _ := NLLDifference(a, b, 7020, 7); p != math.Ldexp(1, -39) {
+		t.Errorf("p %v", p)
+	}
+	if _, p, exchange := NLLDifference(a[:19], b[:19], 7020, 7); !exchange || p > 1e-3 || p < 1e-5 {
+		t.Errorf("of 19 tasks p %v, exchange %v", p, exchange)
 	}
 }
 
