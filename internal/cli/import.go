@@ -43,10 +43,11 @@ func importCommand(a *app) *cobra.Command {
 		Short: "Make a dataset that exists a version, or a recorded teacher",
 		Long: `Import reads a dataset that exists, rows with whole conversations, and publishes
 it as the next version of NAME. SRC is a file, a glob, a folder, a hub folder
-with its README.md, or an s3:// URL; the formats are ` + sources.Formats + `.
+with its README.md, or an s3:// URL. The formats are
+` + sources.Formats + `.
 
-What a row holds where is guessed from the first one and shown; --shape and
---map FIELD=COLUMN say it. Shapes: ` + strings.Join(sources.Shapes(), ", ") + `.
+What a row holds where is guessed from the first thousand rows and shown;
+--shape and --map FIELD=COLUMN say it. Shapes: ` + strings.Join(sources.Shapes(), ", ") + `.
 Fields: ` + strings.Join(sources.ConversationFieldNames(), ", ") + `.
 
 Nothing is asked and no verifier runs: verdicts are null. Training on the rows

@@ -119,8 +119,9 @@ func (p *Plan) recipeLines(w *recordedWriter) string {
 	return b.String()
 }
 
-// quoted is a YAML text in double quotes: JSON's strings are YAML's.
-func quoted(s string) string { return strconv.QuoteToASCII(clip(strings.ToValidUTF8(s, "�"), 200)) }
+// quoted is a YAML text in double quotes: what Go escapes, and how, is YAML's too.
+// Names in other scripts stay readable.
+func quoted(s string) string { return strconv.Quote(clip(strings.ToValidUTF8(s, "�"), 200)) }
 
 // A recordedFile is the open file of one teacher's answers.
 type recordedFile struct {
