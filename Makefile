@@ -69,6 +69,10 @@ readers: build ## open what we write with pyarrow, datasets and DuckDB (makes a 
 trainers: ## give what we export to TRL, LLaMA-Factory, Axolotl, verl and ms-swift, from PyPI (25 GB, ten minutes; STILLHOUSE_TRAINERS keeps them)
 	.ci/trainers
 
+.PHONY: launchers
+launchers: ## run launches on Ray from PyPI and on a Slurm of one node from Debian's packages (root; four minutes)
+	.ci/launchers
+
 .PHONY: storm
 storm: ## ten thousand streams at once in less than a GiB (Linux; needs 11,000 open files)
 	CGO_ENABLED=0 go test -tags storm -count=1 -timeout 15m -v -run TenThousand ./teachers

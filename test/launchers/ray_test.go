@@ -179,12 +179,12 @@ func TestRay(t *testing.T) {
 		}
 	})
 	t.Run("stopped", func(t *testing.T) {
-		id, spec := handOver(t, s, "sleep 600")
+		id, spec := handOver(t, s, "echo begun; sleep 600")
 		ref, err := l.Submit(t.Context(), id, spec)
 		if err != nil {
 			t.Fatal(err)
 		}
-		claimed(t, l, s, ref)
+		begun(t, l, ref)
 		if err := l.Cancel(t.Context(), ref); err != nil {
 			t.Fatal(err)
 		}
@@ -197,12 +197,12 @@ func TestRay(t *testing.T) {
 		}
 	})
 	t.Run("the cluster is restarted", func(t *testing.T) {
-		id, spec := handOver(t, s, "sleep 600")
+		id, spec := handOver(t, s, "echo begun; sleep 600")
 		ref, err := l.Submit(t.Context(), id, spec)
 		if err != nil {
 			t.Fatal(err)
 		}
-		claimed(t, l, s, ref)
+		begun(t, l, ref)
 		c.stop(t)
 		if _, err := l.Status(t.Context(), ref); err == nil {
 			t.Error("a cluster that is down says something")

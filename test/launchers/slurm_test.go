@@ -251,12 +251,12 @@ func trySlurm(t *testing.T, l launch.Launcher, s *store) {
 		}
 	})
 	t.Run("is cancelled", func(t *testing.T) {
-		id, spec := handOver(t, s, "sleep 600")
+		id, spec := handOver(t, s, "echo begun; sleep 600")
 		ref, err := l.Submit(t.Context(), id, spec)
 		if err != nil {
 			t.Fatal(err)
 		}
-		claimed(t, l, s, ref)
+		begun(t, l, ref)
 		if err := l.Cancel(t.Context(), ref); err != nil {
 			t.Fatal(err)
 		}

@@ -168,12 +168,13 @@ func follow(t *testing.T, l launch.Launcher, s *store, ref launch.Ref) launch.St
 	return launch.Judge(state, result, err, rows)
 }
 
-// claimed waits until the trainer is about to start.
-func claimed(t *testing.T, l launch.Launcher, s *store, ref launch.Ref) {
+// begun waits until the trainer says so. What comes sooner may meet the launch
+// while it claims.
+func begun(t *testing.T, l launch.Launcher, ref launch.Ref) {
 	t.Helper()
 	until(t, "the start of "+ref.LaunchID, 2*time.Minute, func() (bool, string) {
-		state, err := l.Status(t.Context(), ref)
-		return s.triedToClaim(ref.LaunchID) > 0, fmt.Sprintf("%+v, %v", state, err)
+		text, err := l.Logs(t.Context(), ref, 64<<10)
+		return strings.Contains(text, "\nbegun\n"), fmt.Sprintf("%v: %s", err, text)
 	})
 }
 
