@@ -30,7 +30,8 @@ func (a *Activities) exportFor(ctx context.Context, in wire.HandOffInput, opt Ha
 	case err != nil:
 		return s, err
 	}
-	return s, inOneFolder(&s, spec, dir)
+	err = inOneFolder(&s, spec, dir)
+	return s, err
 }
 
 // viewOptions are the options of an export that a trainer needs.

@@ -8,6 +8,11 @@
 // is there exactly once; the arguments of a call are there once, as the object
 // that the teacher wrote, without keys that it did not write.
 //
+// And of each configuration that training/render writes for them: the trainer's
+// own parser takes it with the values that are written, the renderer knows
+// exactly the keys of the release, the trainer's loader finds all rows by it
+// alone, and TRL trains two steps by it, with each of its methods.
+//
 //	make trainers                   every trainer, each in an environment of its own: about 25 GB and 10 minutes
 //	.ci/trainers trl                one of them
 //
