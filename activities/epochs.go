@@ -76,6 +76,9 @@ func (rt *runtime) with(anew map[string]Anew) (*runtime, error) {
 		return nil, err
 	}
 	out.runner, out.checkers = rt.runner, rt.checkers
+	if out.keys = rt.keys; out.keys != nil {
+		out.keys(out)
+	}
 	for id, n := range anew {
 		if t := out.teachers[id]; t != nil {
 			t.anew = n

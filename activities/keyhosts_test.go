@@ -3,6 +3,7 @@ package activities
 import (
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stillhouse-data/stillhouse/internal/chat"
@@ -60,5 +61,35 @@ func TestWhomAWorkerMayNotAskGetsNothing(t *testing.T) {
 	}
 	if err := ask(recipe.Teacher{ID: "t"}, allow); err != nil || len(sent) != 1 || sent[0] != "" {
 		t.Errorf("%v; sent %q", err, sent)
+	}
+}
+
+// A build that asks anew carries the same keys under the same rules as any other,
+// also as the first that a worker does.
+func TestWhoIsAskedAnewIsAskedWithItsKey(t *testing.T) {
+	const key = "sk-canary-0123456789"
+	var sent atomic.Pointer[string]
+	server := teacherstest.New(t, func(r teacherstest.Request) teacherstest.Reply {
+		auth := r.Header.Get("Authorization")
+		sent.Store(&auth)
+		return teacherstest.Reply{Content: "x"}
+	})
+	for _, refused := range []bool{false, true} {
+		w := newWorld(t)
+		w.a.Lookup = func(name string) (string, bool) { return key, name == "TEACHER_KEY" }
+		if refused {
+			w.a.MayAsk = func(string, string) error { return errors.New("this worker does not ask it") }
+		}
+		w.file("p.jsonl", sums(2))
+		sent.Store(nil)
+		run := w.refresh(askRecipe("a", server.URL, ", api_key_env: TEACHER_KEY"), "t").ask()
+		switch got := sent.Load(); {
+		case refused && got != nil:
+			t.Errorf("a worker that may not ask the teacher sent it %q", *got)
+		case !refused && (got == nil || *got != "Bearer "+key):
+			t.Errorf("the teacher was asked without its key: %v", got)
+		case !refused && run.counts["t"].New != 2:
+			t.Errorf("%+v", run.counts["t"])
+		}
 	}
 }

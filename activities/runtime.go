@@ -51,6 +51,10 @@ type runtime struct {
 	runner   runnerOf // of the answers' code
 	checkers Checkers // of the recipe's commands
 
+	// keys gives teachers their keys and the rules of this worker; nil where
+	// nobody is asked.
+	keys func(*runtime)
+
 	mu    sync.Mutex
 	plans []*loadedPlan // of the builds that use it, newest last
 }
@@ -308,7 +312,8 @@ func (a *Activities) loadRuntime(ctx context.Context, ref wire.BuildRef) (*runti
 	}
 	rt, err := newRuntime(r, &files)
 	if err == nil {
-		rt.useKeys(a.keyring(), a.MayAsk)
+		rt.keys = func(rt *runtime) { rt.useKeys(a.keyring(), a.MayAsk) }
+		rt.keys(rt)
 		rt.runner = runnerOf{a}
 		rt.checkers = a.Checkers
 	}
