@@ -189,8 +189,9 @@ func TestRay(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := follow(t, l, s, ref)
-		if got.Phase != launch.Cancelled || got.Result == nil || got.Result.State != training.ResultCancelled {
-			t.Errorf("%+v", got)
+		// Whose end comes first, the trainer's or run.sh's, is up to the cluster.
+		if got.Phase != launch.Cancelled || got.Result == nil || got.Result.State == training.ResultSucceeded || got.Result.ExitCode != 143 {
+			t.Errorf("%+v of %+v", got, got.Result)
 		}
 		if err := l.Cancel(t.Context(), ref); err != nil {
 			t.Errorf("once more at the end: %v", err)

@@ -75,9 +75,9 @@ func nextRune(in *bufio.Reader) (c rune, end bool, err error) {
 	switch c {
 	case '"':
 		return 0, true, nil
+	case '\\':
 	default:
 		return c, false, nil
-	case '\\':
 	}
 	e, err := in.ReadByte()
 	if err != nil {

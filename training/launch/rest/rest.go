@@ -282,7 +282,7 @@ func set(req *http.Request, header, before, name string) error {
 // Secret reads a credential: of a variable, or of a file where name is an
 // absolute path. An error never holds a part of it.
 func Secret(name string) (string, error) {
-	value := ""
+	value := os.Getenv(name)
 	if filepath.IsAbs(name) {
 		f, err := os.Open(name)
 		if err != nil {
@@ -294,8 +294,6 @@ func Secret(name string) (string, error) {
 			return "", err
 		}
 		value = string(text)
-	} else {
-		value = os.Getenv(name)
 	}
 	value = strings.TrimSpace(value)
 	switch {

@@ -127,7 +127,7 @@ func (a *answer) err() error {
 		if f.Number == 0 && f.Error == "" && f.Description == "" {
 			continue
 		}
-		return fmt.Errorf("Slurm says %q (%d) %s", f.Error, f.Number, f.Description) //nolint:staticcheck // Slurm is a name
+		return fmt.Errorf("Slurm says %q (%d) %s", f.Error, f.Number, f.Description)
 	}
 	return nil
 }
