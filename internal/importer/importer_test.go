@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -329,6 +330,17 @@ func TestLongNames(t *testing.T) {
 	_, _, m := publish(t, dir, importer.Options{})
 	if got := m.Teachers[0]; got.Model != long[:200] || got.Terms.Licence != long[:200] {
 		t.Errorf("%d bytes of a model and %d of a licence", len(got.Model), len(got.Terms.Licence))
+	}
+}
+
+// What stands in a card's place and is no file is no card; nobody waits for it.
+func TestAPipeIsNoCard(t *testing.T) {
+	dir := write(t, map[string]string{"a.jsonl": `{"prompt":"q","completion":"a"}`})
+	if err := syscall.Mkfifo(filepath.Join(dir, "README.md"), 0o600); err != nil {
+		t.Skip(err)
+	}
+	if _, err := prepare(t, dir, importer.Choice{}, importer.Options{}); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -437,14 +437,18 @@ func readExported(root *os.Root) (*Exported, error) {
 }
 
 func readFile(root *os.Root, name string, most int64) (string, error) {
+	info, err := root.Stat(name)
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() { // opening a pipe would wait for its writer
+		return "", fs.ErrNotExist
+	}
 	f, err := root.Open(name)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return "", fs.ErrNotExist
-	}
 	text, err := io.ReadAll(io.LimitReader(bufio.NewReader(f), most+1))
 	if int64(len(text)) > most {
 		return "", fmt.Errorf("%s is larger than %d bytes", name, most)
