@@ -52,7 +52,8 @@ func prepare(view string, m *catalog.Manifest, opt Options) (*plan, error) {
 	if v.Check != nil {
 		p.checked = errUnchecked
 	}
-	if p.forbidden, p.warnings, err = checkTerms(m, v.Reads.teachers(m), opt.LeaveOutForbidden); err != nil {
+	p.forbidden, p.warnings, err = checkTerms(m, v.Reads.teachers(m), "leave those rows out with --leave-out forbidden")
+	if err != nil && !opt.LeaveOutForbidden {
 		return nil, err
 	}
 	if p.shape, err = v.Shape(&p.opt); err != nil {

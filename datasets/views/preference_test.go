@@ -146,8 +146,8 @@ func TestPreferenceViewRefuses(t *testing.T) {
 		want  error
 		text  string
 	}{
-		{"the rejected teacher forbids", map[string]string{"k3": "allowed", "r1": "forbidden"}, one(pairOf("a", "k3", "r1")), false, views.ErrForbidden, "r1 (1 rows"},
-		{"in the table too", map[string]string{"k3": "allowed", "r1": "forbidden"}, one(pairOf("a", "r1", "k3")), true, views.ErrForbidden, "r1 (1 rows"},
+		{"the rejected teacher forbids", map[string]string{"k3": "allowed", "r1": "forbidden"}, one(pairOf("a", "k3", "r1")), false, views.ErrForbidden, "r1 (1 row"},
+		{"in the table too", map[string]string{"k3": "allowed", "r1": "forbidden"}, one(pairOf("a", "r1", "k3")), true, views.ErrForbidden, "r1 (1 row"},
 		{"images", map[string]string{"k3": "allowed"}, one(images), false, views.ErrUnsupported, "1 row: task a: it has 1 image;"},
 		{"no pairs", map[string]string{"k3": "allowed"}, nil, false, nil, "has no preference pairs; its recipe has to ask for them"},
 	} {

@@ -32,11 +32,8 @@ func exportTable(ctx context.Context, cat *catalog.Catalog, m *catalog.Manifest,
 	if len(m.TableFiles(table)) == 0 {
 		return Summary{}, fmt.Errorf("%w: the version has no table %q; it has: %s", ErrUnknownView, table, strings.Join(m.Tables(), ", "))
 	}
-	rows := m.TeacherRows()
-	if table == datasets.TablePairs {
-		rows = m.PairTeachers()
-	}
-	_, warnings, err := checkTerms(m, rows, false)
+	rows := tableTeachers(m, table)
+	_, warnings, err := checkTerms(m, rows, "a table goes out whole: export a view with --leave-out forbidden")
 	if err != nil {
 		return Summary{}, err
 	}
@@ -51,6 +48,25 @@ func exportTable(ctx context.Context, cat *catalog.Catalog, m *catalog.Manifest,
 		}
 		return writeCard(ctx, sink, about, tableCard(m, table, about))
 	})
+}
+
+// tableTeachers counts by teacher the answers whose words a table holds: in
+// candidates and logprobs those too that no row was made of. Tables without
+// words of answers are held to the rows that stand beside them.
+func tableTeachers(m *catalog.Manifest, table string) map[string]int64 {
+	switch table {
+	case datasets.TablePairs:
+		return m.PairTeachers()
+	case datasets.TableCandidates, datasets.TableLogprobs:
+		rows := map[string]int64{}
+		for _, f := range m.TableFiles(table) {
+			for id, n := range f.Teachers {
+				rows[id] += n
+			}
+		}
+		return rows
+	}
+	return m.TeacherRows()
 }
 
 // copyTable copies the table's files and holds each to its digest.

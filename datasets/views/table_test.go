@@ -59,6 +59,19 @@ func TestATableIsHeldToTermsAndDigests(t *testing.T) {
 	if _, err := views.ExportTable(t.Context(), f.c, f.m, "train", views.Folder(filepath.Join(t.TempDir(), "out")), views.Options{}); !errors.Is(err, views.ErrForbidden) {
 		t.Errorf("%v", err)
 	}
+	// Candidates hold the words of teachers that no row is of.
+	words := *f.m
+	words.Files = append(slices.Clone(f.m.Files), catalog.FileRef{Table: "candidates", Split: "all", Teachers: map[string]int64{"silent": 1}})
+	words.Teachers = append(slices.Clone(f.m.Teachers), catalog.ManifestTeacher{ID: "silent", Terms: catalog.Terms{Training: catalog.TrainingForbidden}})
+	for i := range words.Teachers {
+		if words.Teachers[i].ID == "k3" {
+			words.Teachers[i].Terms.Training = catalog.TrainingAllowed
+		}
+	}
+	_, err := views.ExportTable(t.Context(), f.c, &words, "candidates", views.Folder(filepath.Join(t.TempDir(), "out")), views.Options{})
+	if !errors.Is(err, views.ErrForbidden) || !strings.Contains(err.Error(), "silent (1 row); a table goes out whole: export a view with --leave-out forbidden") {
+		t.Errorf("%v", err)
+	}
 	f = usual(t, "b1")
 	m := *f.m
 	m.Files = slices.Clone(f.m.Files)

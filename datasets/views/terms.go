@@ -8,9 +8,10 @@ import (
 	"github.com/stillhouse-data/stillhouse/datasets/catalog"
 )
 
-// checkTerms holds the rows to what their teachers' terms allow. With leaveOut
-// it names the teachers whose rows may not go out instead of refusing.
-func checkTerms(m *catalog.Manifest, rows map[string]int64, leaveOut bool) (forbidden map[string]bool, warnings []string, err error) {
+// checkTerms holds the rows to what their teachers' terms allow: the teachers
+// whose rows may not go out, those that are not known, and an error that says so
+// of the first and ends with what to do, for who leaves no rows out.
+func checkTerms(m *catalog.Manifest, rows map[string]int64, next string) (forbidden map[string]bool, warnings []string, refused error) {
 	warnings = []string{}
 	terms := teacherTerms(m)
 	forbidden = map[string]bool{}
@@ -27,15 +28,19 @@ func checkTerms(m *catalog.Manifest, rows map[string]int64, leaveOut bool) (forb
 		case catalog.TrainingAllowed:
 		case catalog.TrainingForbidden:
 			forbidden[id] = true
-			named = append(named, fmt.Sprintf("%s (%d rows, licence %q)", id, rows[id], terms[id].Licence))
+			licence := ""
+			if terms[id].Licence != "" {
+				licence = fmt.Sprintf(", licence %q", terms[id].Licence)
+			}
+			named = append(named, fmt.Sprintf("%s (%s%s)", id, plural(int(rows[id]), "row"), licence))
 		default:
 			warnings = append(warnings, fmt.Sprintf("teacher %s (%d rows): it is not known whether its terms allow training; %s", id, rows[id], say))
 		}
 	}
-	if len(named) > 0 && !leaveOut {
-		return nil, nil, fmt.Errorf("%w on the answers of %s; leave those rows out with --leave-out forbidden, or correct terms.training in the recipe if it is wrong", ErrForbidden, strings.Join(named, ", "))
+	if len(named) > 0 {
+		refused = fmt.Errorf("%w on the answers of %s; %s, or correct terms.training in the recipe if it is wrong", ErrForbidden, strings.Join(named, ", "), next)
 	}
-	return forbidden, warnings, nil
+	return forbidden, warnings, refused
 }
 
 func teacherTerms(m *catalog.Manifest) map[string]catalog.Terms {

@@ -55,6 +55,11 @@ not known.`,
 			if f.table != "" && cmd.Flags().Changed("view") {
 				return usage("--table stands beside --view; keep one of the two")
 			}
+			for _, of := range ofViews {
+				if f.table != "" && cmd.Flags().Changed(of) {
+					return usage("--table writes the table's files as they are; --%s is of views", of)
+				}
+			}
 			if err := f.settle(); err != nil {
 				return err
 			}
@@ -77,6 +82,9 @@ not known.`,
 	flags.StringSliceVar(&f.leaveOut, "leave-out", nil, "rows to leave out instead of refusing: forbidden (by terms), unfit (for the view)")
 	return cmd
 }
+
+// ofViews are the flags that mean nothing for a table.
+var ofViews = []string{"reasoning", "think-tag", "effort", "tool-args", "images", "mask-history", "data-source", "leave-out"}
 
 // exportViews lists the views for the help.
 func exportViews() string {
