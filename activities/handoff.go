@@ -19,6 +19,7 @@ import (
 	"github.com/stillhouse-data/stillhouse/internal/wire"
 	"github.com/stillhouse-data/stillhouse/training"
 	"github.com/stillhouse-data/stillhouse/training/launch"
+	"github.com/stillhouse-data/stillhouse/training/lineage"
 	"github.com/stillhouse-data/stillhouse/training/render"
 )
 
@@ -29,6 +30,8 @@ type Trainers struct {
 	Dir string
 	// Launchers by name, such as command.
 	Launchers map[string]launch.Launcher
+	// Lineage is told of launches; nil: nobody is.
+	Lineage *lineage.Teller
 }
 
 // HandOffOptions are what a hand-off's input holds as JSON text.
@@ -179,6 +182,7 @@ func (a *Activities) launchTraining(ctx context.Context, in wire.HandOffInput, p
 	if err != nil {
 		return nil, err
 	}
+	a.tellStart(ctx, p)
 	return &wire.HandOffLaunched{Where: bounded(ref.Where), Remote: spec.Remote != nil}, nil
 }
 
@@ -290,6 +294,7 @@ func (a *Activities) recordTraining(ctx context.Context, p wire.HandOffPrepared,
 		}
 	}
 	out.Record = training.Key(p.LaunchID, training.StateFile)
+	result := state.Result
 	state.Result = nil
 	if err := a.putRecord(ctx, out.Record, state); err != nil {
 		return nil, err
@@ -297,6 +302,7 @@ func (a *Activities) recordTraining(ctx context.Context, p wire.HandOffPrepared,
 	if err := a.dropArchives(ctx, p.LaunchID); err != nil {
 		a.Log.Warn("the archive of a launch was not removed; its URLs end by themselves", "launch", p.LaunchID, "error", err)
 	}
+	a.tellEnd(ctx, p, state, result)
 	return out, nil
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/stillhouse-data/stillhouse/internal/home"
 	"github.com/stillhouse-data/stillhouse/internal/policy"
 	"github.com/stillhouse-data/stillhouse/training/launch"
+	"github.com/stillhouse-data/stillhouse/training/lineage"
 )
 
 // Embedded are the services that the binary carries. The command gives them
@@ -66,6 +67,7 @@ type app struct {
 	policy                   *policy.Policy // nil: there is none
 	launchersFile            string
 	launchers                map[string]launch.Launcher // beside command
+	lineage                  *lineage.Teller
 
 	// interrupted is closed at the first Ctrl-C.
 	interrupted chan struct{}

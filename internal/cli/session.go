@@ -136,6 +136,9 @@ func (a *app) open(ctx context.Context, own bool) (*session, error) {
 	if err := a.loadLaunchers(); err != nil {
 		return nil, err
 	}
+	if err := a.loadLineage(); err != nil {
+		return nil, err
+	}
 	h, err := a.openHome()
 	if err != nil {
 		return nil, err

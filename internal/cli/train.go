@@ -87,7 +87,7 @@ func (s *session) trainers() activities.Trainers {
 		},
 	}}
 	maps.Copy(all, s.app.launchers)
-	allowed := activities.Trainers{Dir: dir, Launchers: map[string]launch.Launcher{}}
+	allowed := activities.Trainers{Dir: dir, Lineage: s.app.lineage, Launchers: map[string]launch.Launcher{}}
 	for name, l := range all {
 		if !s.remote && s.app.policy == nil || s.app.policy.Launcher(name) == nil {
 			allowed.Launchers[name] = l
