@@ -46,6 +46,8 @@ type HandOffOptions struct {
 	// LeaveOutUnfit leaves out the rows that the view can't hold, and says how
 	// many, instead of refusing.
 	LeaveOutUnfit bool `json:"leave_out_unfit,omitempty"`
+	// beside are the files that the view wrote beside its data.
+	beside map[string][]byte
 	// Template is the text of the trainer custom.
 	Template string `json:"template,omitempty"`
 }
@@ -90,6 +92,9 @@ func (a *Activities) prepareHandOff(ctx context.Context, in wire.HandOffInput) (
 	if err := a.measure(ctx, m, &measured, opt.MaxLength); err != nil {
 		return nil, err
 	}
+	if opt.beside, err = besideView(exported); err != nil {
+		return nil, err
+	}
 	bundle, rendered, err := bundleOf(in, opt, v, m, &summary, measured)
 	if err != nil {
 		return nil, invalidRecipe("%v", err)
@@ -124,7 +129,7 @@ func bundleOf(in wire.HandOffInput, opt HandOffOptions, v catalog.Version, m *ca
 	student := training.Student{Model: in.Model, Tokenizer: opt.Tokenizer, ChatTemplate: opt.ChatTemplate, MaxLength: opt.MaxLength}
 	rendered, err := render.Render(in.Trainer, opt.Method, render.Input{
 		Dataset: m.Dataset, Version: v.Number, View: view, Student: student,
-		Seed: opt.Seed, Command: in.Command, Params: opt.Params, Teachers: taught(m, s.View), Template: opt.Template, Lengths: estimated(view.Lengths, opt.MaxLength),
+		Seed: opt.Seed, Command: in.Command, Params: opt.Params, Teachers: taught(m, s.View), Template: opt.Template, Beside: opt.beside, Lengths: estimated(view.Lengths, opt.MaxLength),
 	})
 	if err != nil {
 		return nil, nil, err

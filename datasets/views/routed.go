@@ -66,10 +66,12 @@ type datasetTagged struct {
 	Dataset string `json:"dataset" parquet:"dataset,dict"`
 }
 
-// An agentTagged is a RoutedPrompt with the teacher as an agent, too.
+// An agentTagged is a RoutedPrompt with the teacher as an agent, too, and the
+// prompt as NeMo Gym asks it.
 type agentTagged struct {
 	RoutedPrompt
-	AgentRef AgentRef `json:"agent_ref" parquet:"agent_ref"`
+	AgentRef              AgentRef       `json:"agent_ref" parquet:"agent_ref"`
+	ResponsesCreateParams ResponsesInput `json:"responses_create_params" parquet:"responses_create_params"`
 }
 
 // An AgentRef names who answers, as NeMo Gym's rows do.
@@ -93,7 +95,11 @@ func routedShape(o *Options) (Shape, error) {
 	case TagAgentRef:
 		return withPlan(routedProse+" `agent_ref` repeats the teacher for trainers that look there.", func(p *plan, r *datasets.PromptRow) (agentTagged, error) {
 			out, err := p.routing.prompt(r)
-			return agentTagged{out, AgentRef{agentType, out.Teacher}}, err
+			if err != nil {
+				return agentTagged{}, err
+			}
+			input, err := responsesInput(r)
+			return agentTagged{out, AgentRef{agentType, out.Teacher}, input}, err
 		}), nil
 	}
 	if shape, ok := routedForTrainers(o.Tag); ok {

@@ -3,7 +3,6 @@ package views
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"fmt"
 
 	"github.com/stillhouse-data/stillhouse/datasets"
 )
@@ -54,6 +53,19 @@ type VerlRoutedExtra struct {
 	TaskID string `json:"task_id" parquet:"task_id"`
 }
 
+// A ResponsesInput is what NeMo Gym asks a model, by the Responses API.
+type ResponsesInput struct {
+	Input []VerlTurn `json:"input" parquet:"input,list"`
+}
+
+func responsesInput(r *datasets.PromptRow) (ResponsesInput, error) {
+	if r.Tools != nil { // an agent of NeMo Gym declares those of its own environment
+		return ResponsesInput{}, of("task", r.TaskID, unfit("it declares tools, and an agent of NeMo Gym has its own"))
+	}
+	turns, err := verlTurns(nil, r.Messages)
+	return ResponsesInput{turns}, of("task", r.TaskID, err)
+}
+
 // routedForTrainers is the shape of the tags that each are for one trainer's
 // own layout.
 func routedForTrainers(tag string) (shape Shape, ok bool) {
@@ -100,8 +112,6 @@ func verlRouted(r *datasets.PromptRow, in *RoutedPrompt) (VerlRouted, error) {
 		out.RewardModel.GroundTruth = *in.Tests
 	}
 	var err error
-	if out.Prompt, err = verlTurns(nil, r.Messages); err != nil {
-		return out, fmt.Errorf("task %s: %w", r.TaskID, err)
-	}
-	return out, nil
+	out.Prompt, err = verlTurns(nil, r.Messages)
+	return out, of("task", r.TaskID, err)
 }

@@ -32,6 +32,9 @@ type Input struct {
 	// Teachers of the version, for methods that ask teachers while they train or
 	// load their weights.
 	Teachers []Teacher
+	// Beside are the files that the view wrote beside its data, by name, such as
+	// teacher_map.json.
+	Beside map[string][]byte
 	// Template is the text of the trainer custom.
 	Template string
 	// Command replaces the renderer's own: the program and its arguments, one
