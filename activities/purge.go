@@ -190,6 +190,9 @@ func (p *Purger) carryOut(ctx context.Context, record *catalog.Purge, plan *purg
 	for _, step := range []func(context.Context) error{
 		w.promptList, w.eraseAnswers, w.eraseBatches, w.eraseWork, w.eraseVersions, w.eraseLeftovers, w.eraseHandoffs, w.eraseObjects,
 	} {
+		if err := p.Catalog.StillPurging(ctx, record.Dataset, record.ID); err != nil {
+			return fail(err)
+		}
 		if err := step(ctx); err != nil {
 			return fail(err)
 		}

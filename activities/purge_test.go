@@ -263,6 +263,9 @@ func TestPurgeInterrupted(t *testing.T) {
 	recipe, _ := canaries(t, origin)
 	origin.judgedBuild(recipe)
 	origin.ended("")
+	if _, err := origin.a.Catalog.Tag(context.Background(), "a@1", "best"); err != nil {
+		t.Fatal(err)
+	}
 	objects := map[string][]byte{}
 	for attr, err := range origin.bucket.List(context.Background(), "", "") {
 		if err != nil {
@@ -334,6 +337,13 @@ func TestPurgeInterrupted(t *testing.T) {
 		}
 		if len(w.manifest("a").Reports) != reports {
 			t.Fatalf("cut %d (%v): reports %q", cut, first, w.manifest("a").Reports)
+		}
+		v, _, err := w.a.Catalog.Resolve(context.Background(), "a@best")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tags, err := w.a.Catalog.Tags(context.Background(), "a"); err != nil || len(tags) != 1 || tags[0].ManifestSHA256 != v.ManifestSHA256 {
+			t.Fatalf("cut %d (%v): tags %+v, %v", cut, first, tags, err)
 		}
 		if open, _, err := w.a.Catalog.OpenPurge(context.Background(), "a"); open != nil || err != nil {
 			t.Fatalf("cut %d: open %+v, %v", cut, open, err)

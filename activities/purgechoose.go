@@ -111,6 +111,9 @@ func (w *purging) follow(ctx context.Context) error {
 	if _, err := w.findAsks(ctx, versions); err != nil {
 		return err
 	}
+	if err := w.findUntold(ctx, versions, keys); err != nil {
+		return err
+	}
 	if err := w.findJudged(ctx, versions, keys); err != nil {
 		return err
 	}

@@ -238,6 +238,14 @@ func (w *purging) deleteWhere(ctx context.Context, prefix string, goes func(key 
 		}
 		keys = append(keys, attr.Key)
 	}
+	if len(keys) == 0 {
+		return 0, nil
+	}
+	// Where a second run has ended the purge, these may be a build's that has
+	// begun since.
+	if err := w.Catalog.StillPurging(ctx, w.record.Dataset, w.record.ID); err != nil {
+		return 0, err
+	}
 	for chunk := range slices.Chunk(keys, atOnce) {
 		if err := w.delete(ctx, chunk...); err != nil {
 			return n, err

@@ -346,6 +346,9 @@ func (w *purging) eraseVersion(ctx context.Context, v versionToPurge) error {
 	}
 	sources := w.withoutObjects(m.Sources)
 	if len(rows) == 0 && slices.Equal(sources, m.Sources) {
+		if slices.ContainsFunc(v.v.Purged, func(mark catalog.PurgeMark) bool { return mark.Record == w.result.Record }) {
+			return w.Catalog.Retag(ctx, v.v) // an interruption may have come before the tags
+		}
 		return nil
 	}
 	m.Sources = sources
