@@ -8,6 +8,7 @@ import (
 
 	"github.com/stillhouse-data/stillhouse/datasets"
 	"github.com/stillhouse-data/stillhouse/datasets/catalog"
+	"github.com/stillhouse-data/stillhouse/internal/chat"
 	"github.com/stillhouse-data/stillhouse/training"
 )
 
@@ -30,6 +31,9 @@ func (a *Activities) measure(ctx context.Context, m *catalog.Manifest, view *tra
 		of.Domains[row.Domain]++
 		of.Efforts[row.Effort]++
 		of.Teachers[row.Teacher]++
+		if slices.ContainsFunc(row.Messages, func(m chat.Message) bool { return m.Train != (m.Role == chat.RoleAssistant) }) {
+			of.Partly++
+		}
 		n := charactersOf(&row)
 		characters = append(characters, n)
 		if row.CompletionTokens != nil {

@@ -11,7 +11,9 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/stillhouse-data/stillhouse/datasets/views"
+	"github.com/stillhouse-data/stillhouse/datasets/views/viewstest"
 	"github.com/stillhouse-data/stillhouse/internal/objstore"
+	"github.com/stillhouse-data/stillhouse/internal/objstore/mem"
 	"github.com/stillhouse-data/stillhouse/internal/wire"
 	"github.com/stillhouse-data/stillhouse/training"
 	"github.com/stillhouse-data/stillhouse/training/launch"
@@ -103,6 +105,29 @@ func TestMethodsThatCannotBeHandedOver(t *testing.T) {
 				t.Errorf("got %v, want an end with %q", err, tc.want)
 			}
 		})
+	}
+}
+
+// Rows whose history holds answers that are not to be trained are counted: a
+// trainer without a mask by turn must not train them unasked.
+func TestPartlyTrainedRowsAreCounted(t *testing.T) {
+	c, _, m := viewstest.Publish(t, mem.New("b"))
+	var view training.View
+	if err := (&Activities{Catalog: c}).measure(t.Context(), m, &view, 0); err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, r := range viewstest.Train(t) {
+		last := len(r.Messages) - 1
+		for i := range r.Messages[:last] {
+			if r.Messages[i].Role == "assistant" && !r.Messages[i].Train {
+				want = append(want, r.SampleID)
+				break
+			}
+		}
+	}
+	if len(want) == 0 || view.Shares.Partly != int64(len(want)) {
+		t.Errorf("counted %d; those with an untrained answer in their history are %q", view.Shares.Partly, want)
 	}
 }
 

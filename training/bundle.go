@@ -116,6 +116,9 @@ type Shares struct {
 	Domains  map[string]int64 `json:"domains,omitempty"`
 	Efforts  map[string]int64 `json:"efforts,omitempty"`
 	Teachers map[string]int64 `json:"teachers,omitempty"`
+	// Partly are rows of which the loss is to see other turns than all of the
+	// assistant's, such as those whose prompt holds earlier answers.
+	Partly int64 `json:"partly_trained,omitempty" jsonschema:"minimum=0,description=Rows of which other turns are to be trained than all of the assistant's"`
 }
 
 // A ViewFile is one file of a view.

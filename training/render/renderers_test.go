@@ -9,6 +9,8 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/stillhouse-data/stillhouse/training"
 )
 
 // inputFor is an input that a method takes as it is.
@@ -141,7 +143,7 @@ func TestRefusalsOfMethods(t *testing.T) {
 		name, trainer, method, want string
 		change                      func(*Input)
 	}{
-		{"no method", TrainerTRL, "ppo", "there are: dpo, gkd, gold, reward, sft", func(*Input) {}},
+		{"no method", TrainerTRL, "ppo", "there are: dpo, gkd, gold, ", func(*Input) {}},
 		{"template of dpo", TrainerTRL, MethodDPO, "has no key for", func(in *Input) { in.Student.ChatTemplate = "chat.jinja" }},
 		{"packing pairs", TrainerTRL, MethodDPO, "knows no such key", func(in *Input) { in.Params = map[string]any{"packing": true} }},
 		{"two teachers", TrainerTRL, MethodGKD, "kimi and glm among them", func(in *Input) {
@@ -186,6 +188,28 @@ func TestRefusalsOfMethods(t *testing.T) {
 				t.Errorf("a value that may be a secret is in %q", err)
 			}
 		})
+	}
+}
+
+// TRL has no mask by turn, so rows that need one are not trained unasked.
+func TestTurnsThatAreNotToBeTrained(t *testing.T) {
+	in := inputFor(t, TrainerTRL, MethodSFT)
+	in.View.Shares = &training.Shares{Partly: 4}
+	if _, err := Render(TrainerTRL, MethodSFT, in); err == nil || !strings.Contains(err.Error(), "4 rows of 100 with turns") || !strings.Contains(err.Error(), "--view prompt_completion") {
+		t.Fatalf("got %v", err)
+	}
+	in.Params = map[string]any{"assistant_only_loss": true}
+	r, err := Render(TrainerTRL, MethodSFT, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(strings.Join(r.Notes, "\n"), "4 rows of 100 with turns") {
+		t.Errorf("no note of it in %q", r.Notes)
+	}
+	// That view's rows are those of which the last turn alone is trained.
+	in.View.Name, in.Params = "prompt_completion", nil
+	if _, err := Render(TrainerTRL, MethodSFT, in); err != nil {
+		t.Error(err)
 	}
 }
 
