@@ -174,6 +174,8 @@ type planBudget struct {
 	MostUSD    float64 `json:"most_usd"`        // worst case of what is missing, as it is reserved
 	LargestUSD float64 `json:"largest_ask_usd"` // worst case of the most expensive ask
 	Fits       bool    `json:"fits"`            // the worst case fits: the build cannot stop at the budget
+
+	compares bool // what would run is a comparison, which publishes nothing
 }
 
 // addBudget compares the plan with the recipe's budget.
@@ -207,13 +209,17 @@ func (b *planBudget) print(w io.Writer, expected float64) {
 	if b.MonthUSD > 0 {
 		fmt.Fprintf(w, ", %s a month", dollars(b.MonthUSD))
 	}
+	what, then := "build", "publish"
+	if b.compares {
+		what, then = "comparison", "compare"
+	}
 	switch {
 	case b.Fits:
 		fmt.Fprintf(w, ": holds even the worst case of %s.\n", dollars(b.MostUSD))
 	case expected <= b.LimitUSD:
-		fmt.Fprintf(w, ": holds the expected %s, not the worst case of %s; a build that reaches it stops there and publishes what it has.\n", dollars(expected), dollars(b.MostUSD))
+		fmt.Fprintf(w, ": holds the expected %s, not the worst case of %s; a %s that reaches it will stop there and %s what it has.\n", dollars(expected), dollars(b.MostUSD), what, then)
 	default:
-		fmt.Fprintf(w, ": less than the expected %s; the build will stop there and publish what it has. Worst case: %s.\n", dollars(expected), dollars(b.MostUSD))
+		fmt.Fprintf(w, ": less than the expected %s; the %s will stop there and %s what it has. Worst case: %s.\n", dollars(expected), what, then, dollars(b.MostUSD))
 	}
 	if b.LargestUSD > b.LimitUSD/20 && b.LargestUSD > 0 {
 		fmt.Fprintf(w, "Note: one ask can cost %s, and that much is reserved while it is under way: few fit at once. A lower token cap under params makes room.\n", dollars(b.LargestUSD))

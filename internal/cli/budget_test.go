@@ -134,6 +134,11 @@ ask: {budget: {usd: 2, teachers: {b: 1}, month: 10}}
 		if p.Budget.Fits != tc.fits || !strings.Contains(out.String(), tc.want) || !strings.Contains(out.String(), "one ask can cost $0.15") {
 			t.Errorf("%+v says\n%s\nwant %q", p.Budget, out.String(), tc.want)
 		}
+		out.Reset()
+		p.Budget.compares = true
+		if p.Budget.print(&out, tc.expected); strings.Contains(out.String(), "publish") {
+			t.Errorf("a comparison publishes nothing: %s", out.String())
+		}
 	}
 	p := &planReport{}
 	r.Ask.Budget = nil

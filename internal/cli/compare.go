@@ -184,6 +184,9 @@ func (a *app) agreeCompare(ctx context.Context, r *recipe.Recipe, f compareFlags
 
 // printComparePlan prints what a comparison will ask, and what it can show.
 func printComparePlan(w io.Writer, p *planReport, strata []report.Stratum, width int) error {
+	if p.Budget != nil {
+		p.Budget.compares = true
+	}
 	p.print(w)
 	fmt.Fprintln(w, "\nWhat the sample can show, before anything is asked:")
 	if err := report.StrataTable(w, strata, width); err != nil {

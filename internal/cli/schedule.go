@@ -26,7 +26,7 @@ func scheduleCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "schedule",
 		Short: "Build a recipe on a schedule",
-		Long:  "Scheduled builds run on Temporal Schedules, while stillhouse serve runs or on a\nTemporal server of your own. The recipe and its local files are pinned when the\nschedule is created or updated; what lies in other stores (s3://) is listed anew\nbefore each run, so that prompts may grow and only new ones are asked. A run that changes nothing publishes nothing.",
+		Long:  "Scheduled builds run on Temporal Schedules, while stillhouse serve runs or on a\nTemporal server of your own. The recipe and its local files are pinned when the\nschedule is created or updated; what lies in other stores (s3://) is listed anew\nbefore each run, so that prompts may grow and only new ones are asked. A run that\nchanges nothing publishes nothing.",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

@@ -48,7 +48,11 @@ func (a *app) verify(ctx context.Context, ref string) error {
 
 func (a *app) printVerified(r *catalog.Report) {
 	if r.OK() {
-		fmt.Fprintf(a.out, "%s is as it was published: %d files, %s rows, %s\n", r.Ref, r.Files, grouped(r.Rows), sized(r.Bytes))
+		left := "as it was published"
+		if n := len(r.Version.Purged); n > 0 {
+			left = "as the purge of " + r.Version.Purged[n-1].At.Local().Format(time.DateTime) + " left it"
+		}
+		fmt.Fprintf(a.out, "%s is %s: %d files, %s rows, %s\n", r.Ref, left, r.Files, grouped(r.Rows), sized(r.Bytes))
 		return
 	}
 	fmt.Fprintf(a.out, "%s is damaged: %d problem(s); %d files, %s were read\n", r.Ref, len(r.Problems), r.Files, sized(r.Bytes))
