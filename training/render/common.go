@@ -90,6 +90,20 @@ func overLength(in Input, trainer, does string) string {
 	}
 }
 
+// untrainedTurns refuses to train turns that the version says are not to be
+// trained, for trainers without a mask by turn, unless the user has chosen by
+// param what the loss sees. Instead is what else may be done, and ends in "or ".
+func untrainedTurns(in Input, trainer, param, instead string) ([]string, error) {
+	if in.View.Shares == nil || in.View.Shares.Partly == 0 || in.View.Name != "messages" {
+		return nil, nil
+	}
+	has := fmt.Sprintf("%s of %d with turns of the assistant that are not to be trained, such as earlier answers in a prompt", rowsWord(in.View.Shares.Partly), in.View.Rows["train"])
+	if _, chose := in.Params[param]; chose {
+		return []string{has + ": " + trainer + " does with them as params." + param + " has it"}, nil
+	}
+	return nil, fmt.Errorf("the version has %s, and %s would train them all: %strain by axolotl or ms-swift, which mask by turn, or choose what the loss sees by --param %s=true or false", has, trainer, instead, param)
+}
+
 func rowsWord(n int64) string {
 	if n == 1 {
 		return "1 row"

@@ -106,10 +106,17 @@ func nemoSFT(in Input) (*training.Rendered, error) {
 	if err != nil {
 		return nil, err
 	}
-	notes = append(notes,
+	partly, err := untrainedTurns(in, "nemo-rl", "sft.only_unmask_final", "")
+	if err != nil {
+		return nil, err
+	}
+	sees := "the loss sees every turn of the assistant with what the chat template writes before it"
+	if isTrue(values, "sft.only_unmask_final") {
+		sees = "the loss sees the last turn of a row only (sft.only_unmask_final)"
+	}
+	notes = append(append(notes, partly...),
 		overLength(in, "nemo-rl", fmt.Sprintf("gives no loss to a row of %d tokens or more", in.Student.MaxLength)),
-		"the loss sees every turn of the assistant with what the chat template writes before it, also turns that a row marks as not to be trained",
-	)
+		sees)
 	return nemoFile(in, home, "sft", "/examples/configs/sft.yaml", nemoFor, values, notes, "/examples/run_sft.py")
 }
 

@@ -206,6 +206,14 @@ func TestTurnsThatAreNotToBeTrained(t *testing.T) {
 	if !strings.Contains(strings.Join(r.Notes, "\n"), "4 rows of 100 with turns") {
 		t.Errorf("no note of it in %q", r.Notes)
 	}
+	nemo := inputFor(t, TrainerNeMoRL, MethodSFT)
+	nemo.View.Shares = in.View.Shares
+	for i := range nemo.View.Files {
+		nemo.View.Files[i].Name = strings.Replace(nemo.View.Files[i].Name, "parquet", "jsonl", 1)
+	}
+	if _, err := Render(TrainerNeMoRL, MethodSFT, nemo); err == nil || !strings.Contains(err.Error(), "4 rows of 100 with turns") {
+		t.Errorf("got %v", err)
+	}
 	// That view's rows are those of which the last turn alone is trained.
 	in.View.Name, in.Params = "prompt_completion", nil
 	if _, err := Render(TrainerTRL, MethodSFT, in); err != nil {

@@ -172,19 +172,6 @@ func trlFile(in Input, d trlData) (*training.Rendered, error) {
 	}, nil
 }
 
-// trlTurns refuses to train turns that the version says are not to be trained,
-// unless the user has chosen what the loss sees: TRL has no mask by turn.
-func trlTurns(in Input) ([]string, error) {
-	if in.View.Shares == nil || in.View.Shares.Partly == 0 || in.View.Name != "messages" {
-		return nil, nil
-	}
-	has := fmt.Sprintf("%s of %d with turns of the assistant that are not to be trained, such as earlier answers in a prompt", rowsWord(in.View.Shares.Partly), in.View.Rows["train"])
-	if _, chose := in.Params["assistant_only_loss"]; chose {
-		return []string{has + ": trl trains them, as params.assistant_only_loss has it"}, nil
-	}
-	return nil, fmt.Errorf("the version has %s, and trl would train them all: hand over --view prompt_completion, which trains the last turn alone, or train by axolotl or ms-swift, which mask by turn, or set --param assistant_only_loss=true to train every turn of the assistant", has)
-}
-
 // trlNotes says what the trainer will do that its user should know.
 func trlNotes(in Input, values map[string]any) ([]string, error) {
 	var notes []string
@@ -200,7 +187,7 @@ func trlNotes(in Input, values map[string]any) ([]string, error) {
 	if packing && values["packing_strategy"] == "bfd" {
 		notes = append(notes, "packing by bfd fills sequences with whole rows; what of a row is over the length is lost, which bfd_split would keep")
 	}
-	all, err := trlTurns(in)
+	all, err := untrainedTurns(in, "trl", "assistant_only_loss", "hand over --view prompt_completion, which trains the last turn alone, or ")
 	if err != nil {
 		return nil, err
 	}
