@@ -96,7 +96,8 @@ func (l *CLI) exec(ctx context.Context, argv []string, stdin string) (string, st
 	}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	for _, name := range slices.Concat(launch.BaseEnv, []string{"SLURM_CONF", "SSH_AUTH_SOCK"}, l.config.Pass) {
-		if value, ok := os.LookupEnv(name); ok {
+		// sbatch hands on what it sees, and a node has no folder of this machine's.
+		if value, ok := os.LookupEnv(name); ok && name != "TMPDIR" {
 			cmd.Env = append(cmd.Env, name+"="+value)
 		}
 	}
