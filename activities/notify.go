@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -199,7 +200,16 @@ func (a *Activities) runNotice(ctx context.Context, to *recipe.Notify, text []by
 	if err := a.MayRun(to.Command); err != nil {
 		return invalidRecipe("notify by %s: %v", to.Command[0], err)
 	}
-	cmd := exec.CommandContext(ctx, to.Command[0], to.Command[1:]...)
+	// A relative path starts where this process does, as it does for commands
+	// that judge, and not in the folder that the command runs in.
+	program, err := exec.LookPath(to.Command[0])
+	if err == nil {
+		program, err = filepath.Abs(program)
+	}
+	if err != nil {
+		return invalidRecipe("notify by %s: it cannot be started here; install it on this machine, or write its whole path", to.Command[0])
+	}
+	cmd := exec.CommandContext(ctx, program, to.Command[1:]...)
 	cmd.Dir = a.TempDir
 	cmd.Stdin = bytes.NewReader(text)
 	cmd.WaitDelay = time.Second

@@ -135,7 +135,7 @@ func TestNotifyByCommand(t *testing.T) {
 	t.Setenv("CANARY_KEY", "sk-canary-0123456789")
 	got := filepath.Join(t.TempDir(), "got")
 	w.file("p.jsonl", `{"prompt": "x"}`+"\n")
-	ref := w.submit(notifying("https://teacher.example", "  - {command: [/bin/sh, -c, 'cat; env', '"+got+"']}\n  - {command: [/bin/sh, -c, '{ cat; env; } > "+got+"']}\n  - {command: [/bin/sh, -c, 'exit 3']}\n"))
+	ref := w.submit(notifying("https://teacher.example", "  - {command: [/bin/sh, -c, 'cat; env', '"+got+"']}\n  - {command: [/bin/sh, -c, '{ cat; env; } > "+got+"']}\n  - {command: [/bin/sh, -c, 'exit 3']}\n  - {command: [./page]}\n"))
 	in := wire.NotifyInput{BuildRef: ref, Event: "failure", Index: 1, Failure: "StreamFailed"}
 	if _, err := call[any](w, wire.ActivityNotify, in); err == nil || !strings.Contains(err.Error(), "runs no commands") {
 		t.Errorf("a process that runs no commands: %v", err)
@@ -149,6 +149,21 @@ func TestNotifyByCommand(t *testing.T) {
 	in.Index = 2
 	if _, err := call[any](w, wire.ActivityNotify, in); err == nil {
 		t.Error("a command that failed is no error")
+	}
+	// The program that is shown and allowed is the one that runs.
+	t.Chdir(t.TempDir())
+	for dir, said := range map[string]string{".": "here", w.a.TempDir: "elsewhere"} {
+		if err := os.WriteFile(filepath.Join(dir, "page"), []byte("#!/bin/sh\necho "+said+" > "+got+"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in.Index = 3
+	must[any](w, wire.ActivityNotify, in)
+	if text, err := os.ReadFile(got); err != nil || string(text) != "here\n" {
+		t.Errorf("a relative path led to %q, %v", text, err)
+	}
+	if err := os.Remove(filepath.Join(w.a.TempDir, "page")); err != nil {
+		t.Error(err)
 	}
 	in.Index = 9
 	if _, err := call[any](w, wire.ActivityNotify, in); err == nil {
