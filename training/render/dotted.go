@@ -1,6 +1,7 @@
 package render
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -169,6 +170,37 @@ func checked(checks ...error) error {
 	for _, err := range checks {
 		if err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// plainText refuses texts that the reader of a configuration would fill in: a
+// variable of the trainer's machine could be a secret, and end up in a log or in
+// what is reported. The bundle's own folder, see here, is ours.
+func plainText(value any) error {
+	switch v := value.(type) {
+	case string:
+		if strings.Contains(strings.TrimPrefix(v, here), "${") {
+			return errors.New("a text with ${ would be filled in by the trainer's machine: write what is meant")
+		}
+	case []string:
+		for _, e := range v {
+			if err := plainText(e); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for _, e := range v {
+			if err := plainText(e); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			if err := plainText(v[key]); err != nil {
+				return fmt.Errorf("%s: %w", key, err)
+			}
 		}
 	}
 	return nil

@@ -165,6 +165,9 @@ func TestVerlSFTRefuses(t *testing.T) {
 		{"is no whole number", params("data.train_batch_size", 1.5)},
 		{"is below 1", params("trainer.n_gpus_per_node", 0)},
 		{"rendezvous", params("trainer.nnodes", 2)},
+		{"optim.lr: a text with ${", params("optim.lr", "${oc.env:SECRET}")},
+		{"model.path: a text with ${", func(in *Input) { in.Student.Model = "${oc.env:HF_TOKEN}" }},
+		{"model.override_config: a: a text with ${", params("model.override_config", map[string]any{"a": []any{"x${oc.env:HOME}"}})},
 		{"set twice", params("optim.lr", 1, "optim", map[string]any{"lr": 2})},
 		{"knows no such key", params("model.override_config.a", 1)},
 	})
@@ -252,6 +255,7 @@ func TestNeMoRLSFT(t *testing.T) {
 		{"reads jsonl", func(in *Input) { in.View = viewInput("messages", "parquet", 10).View }},
 		{"text of a chat template", func(in *Input) { in.Student.ChatTemplate = "tokenizer-folder" }},
 		{"names no /FOLDER", func(in *Input) { in.Command = []string{"python", "examples/run_sft.py"} }},
+		{"policy.model_name: a text with ${", func(in *Input) { in.Student.Model = here + "${oc.env:HF_TOKEN}" }},
 		{"data.train.dataset_name can't be set", params("data", map[string]any{"train": map[string]any{"dataset_name": "squad"}})},
 		{"did you mean sft.max_num_steps", params("sft.max_num_step", 1)},
 		{"is no whole number", params("sft.max_num_epochs", "many")},

@@ -229,6 +229,9 @@ func nemoSteps(in Input, values map[string]any, of string) ([]string, error) {
 
 // nemoFile writes a configuration that builds on one of NeMo-RL's own.
 func nemoFile(in Input, home, method, base, release string, values map[string]any, notes []string, script string) (*training.Rendered, error) {
+	if err := plainText(values); err != nil {
+		return nil, err
+	}
 	config := training.ConfigDir + "/nemo-rl/" + method + ".yaml"
 	own := []string{"uv", "run", "--project", home, "python", home + script, "--config", config}
 	defaults, err := yamlValue(home + base)

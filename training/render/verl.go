@@ -187,6 +187,9 @@ func verlSFTNotes(in Input, values map[string]any) ([]string, error) {
 
 // hydraFile writes a configuration that Hydra composes over a trainer's own.
 func hydraFile(in Input, name, base, release string, values map[string]any, notes []string, command ...string) (*training.Rendered, error) {
+	if err := plainText(values); err != nil {
+		return nil, err
+	}
 	config := training.ConfigDir + "/" + name
 	dir, file := path.Split(config)
 	command = append(command, "--config-dir", path.Clean(dir), "--config-name", strings.TrimSuffix(file, ".yaml"))
