@@ -203,6 +203,7 @@ type scoped struct {
 	rows     [][]gridRow
 	tasks    int64
 	family   int          // tests that there may be in the family
+	each     int          // intervals of single teachers that there may be
 	everyone [][]*gridRow // by task: the rows of all, where all were asked
 }
 
@@ -214,7 +215,8 @@ func newScope(name cellName, rows []gridRow, order []int, infos []TeacherInfo, f
 			by[i] = append(by[i], row)
 		}
 	}
-	s := &scoped{family: family}
+	// Three each of every teacher in every scope: two rates, and costs.
+	s := &scoped{family: family, each: 3 * 2 * family / max(1, len(infos)-1)}
 	for i, list := range by {
 		if len(list) > 0 {
 			slices.SortFunc(list, func(a, b gridRow) int { return cmp.Compare(a.task, b.task) })
@@ -317,15 +319,15 @@ func (s *scoped) standing(i int) Standing {
 		most = max(most, int(r.samples))
 	}
 	if st.Pass+st.Fail+st.Unknown > 0 {
-		st.Rate = rate(clusters)
+		st.Rate = s.rate(clusters)
 		st.Bounds = []float64{st.Rate.Value, stats.MacroRate(upper)}
 		st.PassAt = passAt(rows, most)
 	}
 	if len(decided) > 0 {
-		st.Judged = rate(decided)
+		st.Judged = s.rate(decided)
 	}
 	if st.Accepted > 0 {
-		r := stats.Ratios([][]float64{tokens, usd, seconds}, accepted, compareSeed)
+		r := stats.Ratios([][]float64{tokens, usd, seconds}, accepted, s.each, compareSeed)
 		st.TokensPerAccepted = estimate(r[0])
 		if priced {
 			st.USDPerAccepted = estimate(r[1])
@@ -337,8 +339,8 @@ func (s *scoped) standing(i int) Standing {
 	return st
 }
 
-func rate(clusters []stats.Cluster) *Estimate {
-	lo, hi, method := stats.MacroInterval(clusters, compareSeed)
+func (s *scoped) rate(clusters []stats.Cluster) *Estimate {
+	lo, hi, method := stats.MacroInterval(clusters, s.each, compareSeed)
 	return &Estimate{stats.MacroRate(clusters), lo, hi, method}
 }
 
@@ -435,7 +437,7 @@ func (s *scoped) severalSamples(i, j int, v *Versus, samples []int64) {
 		two = append(two, stats.Cluster{Pass: int64(b.pass), Samples: int64(b.samples)})
 	})
 	p, exact := stats.SignFlip(diffs, s.family, compareSeed)
-	v.Difference = estimate(stats.MacroDifference(one, two, compareSeed))
+	v.Difference = estimate(stats.MacroDifference(one, two, s.family, compareSeed))
 	v.Test, v.P = TestSignFlipSampled, &p
 	if exact {
 		v.Test = TestSignFlip
@@ -460,7 +462,7 @@ func (c *Comparison) notes(lost bool) []string {
 	}
 	notes := []string{
 		"Teachers are compared in pairs on the tasks that both were asked at first hand; answers of a fallback, which was asked because others had failed, are in no rate of the comparison, and in the counts of the tables above it. Failed asks and unknown verdicts count as not passed (intention to treat); bounds say where the rate is if every unknown passed.",
-		fmt.Sprintf("With one sample a task: McNemar's exact test and Newcombe's interval (method 10, uncorrected). With several: sign-flip test of the tasks' rates and bootstrap over tasks (%d resamples, seed %d), Wilson at the effective sample size (for differences, variances recovered from it) below 100 tasks or near 0 and 1, and the normal interval over tasks above 5,000. P values are two-sided and adjusted by Holm over the family that is named; a lead is a lead where the adjusted p is below %g.", stats.Resamples, c.Seed, c.Level),
+		fmt.Sprintf("With one sample a task: McNemar's exact test and Newcombe's interval (method 10, uncorrected). With several: sign-flip test of the tasks' rates and bootstrap over tasks (%d resamples, seed %d), Wilson at the effective sample size (for differences, variances recovered from it) below 100 tasks or near 0 and 1, and the normal interval over tasks above 5,000, or above fewer where there are many of them to make (each says by which it is). P values are two-sided and adjusted by Holm over the family that is named; a lead is a lead where the adjusted p is below %g.", stats.Resamples, c.Seed, c.Level),
 		"\"No difference shown\" is not \"equal\": \"shows from\" is the smallest difference that so many tasks show with a power of 80 %.",
 	}
 	if c.left > 0 {

@@ -90,7 +90,7 @@ func TestCoverage(t *testing.T) {
 	// much to within a point.
 	const runs, resamples = 1000, 500
 	interval := func(c []Cluster, seed uint64) (lo, hi float64) {
-		lo, hi, _ = macroInterval(c, seed, resamples)
+		lo, hi, _ = macroInterval(c, bootstrapTasks, seed, resamples)
 		return lo, hi
 	}
 	for _, c := range cells {
@@ -136,7 +136,7 @@ func TestRatioCoverage(t *testing.T) {
 				}
 			}
 			// 1 + 2·½ + 1 dollars a task, 4·½ rows.
-			if r := Ratios([][]float64{cost}, accepted, uint64(run))[0]; r.Low <= 1.5 && 1.5 <= r.High {
+			if r := Ratios([][]float64{cost}, accepted, 1, uint64(run))[0]; r.Low <= 1.5 && 1.5 <= r.High {
 				hits++
 			}
 		}
@@ -180,7 +180,7 @@ func TestDifferenceCoverage(t *testing.T) {
 					}
 				}
 				want := -c.better * (1 - c.mean)
-				if d := macroDifference(a, b, uint64(run), 500); d.Low <= want && want <= d.High {
+				if d := macroDifference(a, b, bootstrapTasks, uint64(run), 500); d.Low <= want && want <= d.High {
 					hits++
 				}
 			}

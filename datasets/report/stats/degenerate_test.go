@@ -3,6 +3,7 @@ package stats
 import (
 	"errors"
 	"math"
+	"math/rand/v2"
 	"testing"
 )
 
@@ -18,10 +19,10 @@ func TestIntervalsWithoutVariance(t *testing.T) {
 	}
 	for _, n := range []int{1, 2, 99, 100, 6000} {
 		for _, pass := range []int64{0, 2} {
-			if lo, hi, _ := MacroInterval(same(n, pass), 1); !(lo < hi) {
+			if lo, hi, _ := MacroInterval(same(n, pass), 1, 1); !(lo < hi) {
 				t.Errorf("%d tasks of %d passes in 2: [%v, %v]", n, pass, lo, hi)
 			}
-			if d := MacroDifference(same(n, pass), same(n, 0), 1); !(d.Low < d.High) || d.Value < d.Low || d.Value > d.High {
+			if d := MacroDifference(same(n, pass), same(n, 0), 1, 1); !(d.Low < d.High) || d.Value < d.Low || d.Value > d.High {
 				t.Errorf("%d tasks of %d against 0 passes in 2: %+v", n, pass, d)
 			}
 		}
@@ -40,12 +41,12 @@ func TestRatiosThatCannotBeTold(t *testing.T) {
 		for i := range accepted {
 			den[i] = 1
 		}
-		r := Ratios(cost, den, 1)[0]
+		r := Ratios(cost, den, 1, 1)[0]
 		if r.Value != 40/float64(accepted) || math.IsNaN(r.High) == told || math.IsNaN(r.Low) == told {
 			t.Errorf("%d of 40 accepted: %+v", accepted, r)
 		}
 	}
-	if r := Ratios([][]float64{{3}}, []float64{1}, 1)[0]; r.Value != 3 || !math.IsNaN(r.Low) || !math.IsNaN(r.High) {
+	if r := Ratios([][]float64{{3}}, []float64{1}, 1, 1)[0]; r.Value != 3 || !math.IsNaN(r.Low) || !math.IsNaN(r.High) {
 		t.Errorf("one task: %+v", r)
 	}
 }
@@ -83,5 +84,49 @@ func TestUnionsAreThoseOfEachSet(t *testing.T) {
 		if want := s.By(uint64(set)); got != want {
 			t.Errorf("set %b solves %d, want %d", set, got, want)
 		}
+	}
+}
+
+// Where many intervals are to be made fewer tasks are resampled: 2·10^9 draws in
+// all, and both kinds of interval nearly agree from there on. What is near 0, or
+// divides by little, is never left to the normal interval.
+func TestManyIntervals(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	var a, b []Cluster
+	var cost, accepted []float64
+	for range 700 {
+		p := random.Float64()
+		var x, y Cluster
+		for range 4 {
+			x.Samples, y.Samples = x.Samples+1, y.Samples+1
+			if random.Float64() < p {
+				x.Pass++
+			}
+			if random.Float64() < p/2 {
+				y.Pass++
+			}
+		}
+		a, b, cost, accepted = append(a, x), append(b, y), append(cost, 4+random.Float64()), append(accepted, float64(x.Pass))
+	}
+	near := func(name string, few, many Interval) {
+		t.Helper()
+		tolerance := 0.05 * (few.High - few.Low)
+		if few.Method != MethodBootstrap || many.Method != MethodDelta || few.Value != many.Value || math.Abs(few.Low-many.Low) > tolerance || math.Abs(few.High-many.High) > tolerance {
+			t.Errorf("%s: %+v where few are made, %+v where many are", name, few, many)
+		}
+	}
+	of := func(intervals int) Interval {
+		lo, hi, method := MacroInterval(a, intervals, 7)
+		return Interval{MacroRate(a), lo, hi, method}
+	}
+	near("rate", of(1), of(324))
+	near("difference", MacroDifference(a, b, 1, 7), MacroDifference(a, b, 324, 7))
+	near("ratio", Ratios([][]float64{cost}, accepted, 1, 7)[0], Ratios([][]float64{cost}, accepted, 324, 7)[0])
+	if d := MacroDifference(a[:99], b[:99], 1_000_000, 7); d.Method != MethodMover {
+		t.Errorf("of 99 tasks %+v", d)
+	}
+	clear(accepted[19:])
+	if r := Ratios([][]float64{cost}, accepted, 1_000_000, 7)[0]; r.Method != MethodBootstrap {
+		t.Errorf("of %+v, with few accepted rows", r)
 	}
 }

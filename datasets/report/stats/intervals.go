@@ -86,11 +86,21 @@ const (
 //   - up to 5,000 tasks: percentile bootstrap over tasks, 10,000 resamples from
 //     the seed;
 //   - above: normal interval with the variance over tasks.
-func MacroInterval(clusters []Cluster, seed uint64) (lo, hi float64, method string) {
-	return macroInterval(clusters, seed, Resamples)
+//
+// intervals is how many there are to make: where that is many, so that resampling
+// all would be more than some seconds' work, fewer tasks than 5,000 are enough for
+// the normal interval, but never fewer than 100.
+func MacroInterval(clusters []Cluster, intervals int, seed uint64) (lo, hi float64, method string) {
+	return macroInterval(clusters, resampledTasks(intervals), seed, Resamples)
 }
 
-func macroInterval(clusters []Cluster, seed uint64, resamples int) (lo, hi float64, method string) {
+// resampledTasks is up to how many tasks each of so many intervals is resampled:
+// 2·10^9 draws in all.
+func resampledTasks(intervals int) int {
+	return min(bootstrapTasks, max(smallTasks, 2_000_000_000/Resamples/max(1, intervals)))
+}
+
+func macroInterval(clusters []Cluster, most int, seed uint64, resamples int) (lo, hi float64, method string) {
 	r := rates(clusters)
 	n := len(r)
 	if n == 0 {
@@ -110,7 +120,7 @@ func macroInterval(clusters []Cluster, seed uint64, resamples int) (lo, hi float
 	case n < smallTasks || near < extremeTasks:
 		lo, hi = wilsonEffective(p, r, clusters)
 		return lo, hi, MethodWilsonEffective
-	case n <= bootstrapTasks:
+	case n <= most:
 		lo, hi = bootstrap(n, seed, resamples, func(pick []int32) float64 {
 			var sum float64
 			for _, i := range pick {
@@ -151,12 +161,12 @@ func wilsonEffective(p float64, r []float64, clusters []Cluster) (lo, hi float64
 // Medicine 27, 2008) from the two rates' intervals and the correlation of the
 // tasks' rates, which is Newcombe's method 10 for samples that are several; else percentile bootstrap over tasks up to 5,000, and the
 // normal interval. It is [-1, 1] over nothing. A task without samples of either
-// is left out.
-func MacroDifference(a, b []Cluster, seed uint64) Interval {
-	return macroDifference(a, b, seed, Resamples)
+// is left out. intervals is as for [MacroInterval].
+func MacroDifference(a, b []Cluster, intervals int, seed uint64) Interval {
+	return macroDifference(a, b, resampledTasks(intervals), seed, Resamples)
 }
 
-func macroDifference(a, b []Cluster, seed uint64, resamples int) Interval {
+func macroDifference(a, b []Cluster, most int, seed uint64, resamples int) Interval {
 	var x, y, d []float64
 	var ca, cb []Cluster
 	for i := range a {
@@ -179,7 +189,7 @@ func macroDifference(a, b []Cluster, seed uint64, resamples int) Interval {
 		r := correlation(x, y)
 		side := func(a, b float64) float64 { return math.Sqrt(max(0, a*a-2*r*a*b+b*b)) }
 		return Interval{value, max(-1, value-side(p-l1, u2-q)), min(1, value+side(u1-p, q-l2)), MethodMover}
-	case n <= bootstrapTasks:
+	case n <= most:
 		lo, hi := bootstrap(n, seed, resamples, func(pick []int32) float64 {
 			var sum float64
 			for _, i := range pick {
@@ -283,11 +293,20 @@ type Interval struct {
 // linearisation (the delta method) above. Where den sums to nothing all are NaN;
 // the ends alone are NaN where they cannot be told: over one task, and where den
 // is 0 for so many that more than 2.5 % of the resamples have nothing to divide by.
-func Ratios(nums [][]float64, den []float64, seed uint64) []Interval {
-	n := len(den)
+// intervals is as for [MacroInterval]; where den is above 0 for fewer than 20
+// tasks it decides nothing.
+func Ratios(nums [][]float64, den []float64, intervals int, seed uint64) []Interval {
+	n, most := len(den), resampledTasks(intervals)
 	var total float64
+	above := 0
 	for _, d := range den {
 		total += d
+		if d > 0 {
+			above++
+		}
+	}
+	if above < extremeTasks {
+		most = bootstrapTasks
 	}
 	out := make([]Interval, len(nums))
 	for k, num := range nums {
@@ -302,7 +321,7 @@ func Ratios(nums [][]float64, den []float64, seed uint64) []Interval {
 	}
 	switch {
 	case !(total > 0) || n < 2:
-	case n > bootstrapTasks:
+	case n > most:
 		residuals := make([]float64, n)
 		for k, num := range nums {
 			for i := range den {

@@ -164,7 +164,7 @@ func TestOverNothing(t *testing.T) {
 			t.Errorf("%s over nothing = %g, want NaN", what, v)
 		}
 	}
-	if r := Ratios([][]float64{{1, 2}}, []float64{0, 0}, 1)[0]; !math.IsNaN(r.Value) || !math.IsNaN(r.Low) || !math.IsNaN(r.High) {
+	if r := Ratios([][]float64{{1, 2}}, []float64{0, 0}, 1, 1)[0]; !math.IsNaN(r.Value) || !math.IsNaN(r.Low) || !math.IsNaN(r.High) {
 		t.Errorf("a ratio over nothing = %+v, want NaN", r)
 	}
 	if d := DetectableDifference(0, 0.3, 0.05, 0.8); !math.IsInf(d, 1) {
