@@ -50,10 +50,12 @@ func (p *Plan) Publish(ctx context.Context, cat *catalog.Catalog) (*Result, erro
 		return nil, err
 	}
 	name := p.opt.Dataset
-	if err := cat.PutIntent(ctx, catalog.Intent{Dataset: name, BuildID: id}); err != nil {
+	var r *Result
+	if err = cat.PutIntent(ctx, catalog.Intent{Dataset: name, BuildID: id}); err == nil {
+		r, err = p.publish(ctx, cat, id)
+	} else if !errors.Is(err, catalog.ErrPurging) { // then it is entered, and has to end
 		return nil, err
 	}
-	r, err := p.publish(ctx, cat, id)
 	if err != nil {
 		state := catalog.BuildFailed
 		if ctx.Err() != nil {
