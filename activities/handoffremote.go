@@ -213,6 +213,9 @@ func (a *Activities) specOf(ctx context.Context, l launch.Launcher, in wire.Hand
 	}
 	spec := launch.Spec{Env: in.Env, Rows: bundle.View.Rows[datasets.TableTrain], Deadline: p.Until}
 	if _, remote := l.(launch.RemoteLauncher); remote {
+		if most := int64(mostRemote / time.Second); in.Timeout > most {
+			return spec, invalidRecipe("a time limit of %s: a launch on another machine puts its result by a URL that is signed for %s at most; say at most %s", time.Duration(in.Timeout)*time.Second, urlsLive, mostRemote)
+		}
 		spec.Remote, err = a.remoteOf(ctx, in.Launcher, bundle)
 		return spec, err
 	}
