@@ -25,8 +25,8 @@ const rayToken = "a-token-of-the-test-of-thirty-two-characters"
 
 // A rayCluster is `ray start --head` on loopback, with its token.
 type rayCluster struct {
-	program, dashboard string
-	cmd                *exec.Cmd
+	program, dashboard, dir string
+	cmd                     *exec.Cmd
 }
 
 func (c *rayCluster) url() string { return "http://127.0.0.1:" + c.dashboard }
@@ -38,6 +38,7 @@ func (c *rayCluster) start(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
+	c.dir = dir
 	c.cmd = exec.Command(c.program, "start", "--head", "--block", "--num-cpus=2", "--disable-usage-stats",
 		"--object-store-memory=80000000", "--node-ip-address=127.0.0.1", "--port="+freePort(t),
 		"--dashboard-host=127.0.0.1", "--dashboard-port="+c.dashboard, "--dashboard-agent-listen-port="+freePort(t), "--temp-dir="+dir)
@@ -133,6 +134,9 @@ func TestRay(t *testing.T) {
 		all.Wait()
 		if got := follow(t, l, s, ref); got.Phase != launch.Succeeded || got.Started.IsZero() || got.Ended.IsZero() {
 			t.Errorf("%+v\n%s", got, logs(t, l, ref))
+		}
+		if files, err := exec.Command("grep", "-rlF", signature, c.dir).Output(); len(files) > 0 {
+			t.Errorf("files of Ray hold presigned URLs: %s (%v)", files, err)
 		}
 		if n := s.triedToClaim(id); n != 1 {
 			t.Errorf("%d runs tried to claim it", n)

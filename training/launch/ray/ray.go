@@ -8,8 +8,8 @@
 // in Redis; a job that is no longer there has ended nobody knows how, and the
 // claim in the store keeps a second submission from training a second time.
 //
-// Whoever may use a Ray dashboard may run anything on its cluster and read the
-// variables of its jobs. The URLs of a launch are no safer than that, which is
+// Whoever may use a Ray dashboard may run anything on its cluster and read what
+// its jobs were given. The URLs of a launch are no safer than that, which is
 // why they are good for one object each, and for a while.
 package ray
 
@@ -145,9 +145,13 @@ func (l *Launcher) submit(ctx context.Context, launchID string, spec *launch.Spe
 }
 
 func (l *Launcher) submission(launchID string, spec *launch.Spec) submission {
-	_, vars := spec.Variables()
+	vars := spec.PublicVariables()
 	if l.config.Work != "" {
 		vars["STILLHOUSE_WORK"] = l.config.Work
+	}
+	secrets, err := json.Marshal(spec.SecretVariables())
+	if err != nil {
+		secrets = nil // texts can't fail
 	}
 	env := maps.Clone(l.config.RuntimeEnv)
 	if env == nil {
@@ -162,11 +166,24 @@ func (l *Launcher) submission(launchID string, spec *launch.Spec) submission {
 	}
 	env["env_vars"] = all
 	return submission{
-		Entrypoint: shell(launch.Bootstrap()), SubmissionID: launchID, RuntimeEnv: env,
-		Metadata: map[string]string{"stillhouse_launch": launchID},
+		Entrypoint: shell(append([]string{"python3", "-c", takeSecrets}, launch.Bootstrap()...)), SubmissionID: launchID, RuntimeEnv: env,
+		Metadata: map[string]string{"stillhouse_launch": launchID, secretsKey: string(secrets)},
 		CPUs:     l.config.CPUs, GPUs: l.config.GPUs, Memory: l.config.Memory, Resources: l.config.Resources,
 	}
 }
+
+// secretsKey is the metadata that holds the launch's secret variables. Ray writes
+// env_vars of a runtime environment to a log that every user of the machine can
+// read (runtime_env_agent.log, seen with 2.60); metadata it does not.
+const secretsKey = "stillhouse_secrets"
+
+// takeSecrets is Python that moves them into the environment, out of what Ray
+// hands on to drivers, and becomes the command that follows.
+const takeSecrets = `import json, os, sys
+config = json.loads(os.environ["RAY_JOB_CONFIG_JSON_ENV_VAR"])
+os.environ.update(json.loads(config["metadata"].pop("` + secretsKey + `")))
+os.environ["RAY_JOB_CONFIG_JSON_ENV_VAR"] = json.dumps(config)
+os.execv(sys.argv[1], sys.argv[1:])`
 
 // shell writes a command for the shell that Ray gives it to.
 func shell(argv []string) string {
