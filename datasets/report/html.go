@@ -26,6 +26,9 @@ var page = template.Must(template.New("report").Funcs(template.FuncMap{
 	"x":        func(p float64) string { return fmt.Sprintf("%.2f", 4+192*p) },
 	"pair":     func(v Versus) []string { return pairCells(&v) },
 	"matches":  func(j JudgePreferences) [][]string { return preferenceRows(&j) },
+	"apart":    func(s Scope) string { _, text := s.apart(); return text },
+	"together": func(s Scope) []Versus { pairs, _ := s.apart(); return pairs },
+	"coverage": func() string { return coverageLead },
 	"alarm":    func(t Teacher) []string { return styleNotes(&t) },
 	"chart":    func(s Scope) *chart { return s.costChart() },
 	"matrix":   func(s Scope) [][]winCell { return s.winMatrix() },
@@ -55,6 +58,7 @@ func (r *Report) HTML(w io.Writer) error {
 		Teachers    []Teacher
 		Spent       [][]string
 		Conditions  []string
+		Coverage    [][]string
 		Strata      [][]string
 		StrataText  []string
 		Cells       []Cell
@@ -69,7 +73,7 @@ func (r *Report) HTML(w io.Writer) error {
 		Browser     *browser
 		Script      template.JS
 		Nonce       string
-	}{r.Teachers, r.spendTable(), r.conditionLines(), strata, strataText, cells, more, r.scopes(), r.Preferences, fit, fitText, r.Drift, r.Distributions, r.Notes, r.browser, template.JS(pageScript), scriptHash})
+	}{r.Teachers, r.spendTable(), r.conditionLines(), r.coverageTable(), strata, strataText, cells, more, r.scopes(), r.Preferences, fit, fitText, r.Drift, r.Distributions, r.Notes, r.browser, template.JS(pageScript), scriptHash})
 }
 
 // scriptHash is what the page's policy allows to run.

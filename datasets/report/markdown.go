@@ -40,6 +40,11 @@ func (r *Report) Markdown(w io.Writer) error {
 		m.table(2, rows[0], rows[1:])
 		m.list(text)
 	}
+	if rows := r.coverageTable(); rows != nil {
+		m.text("## Who was asked what")
+		m.text(coverageLead)
+		m.table(1, rows[0], rows[1:])
+	}
 	for _, s := range r.Comparison.shown() {
 		m.scope(&s)
 	}
@@ -151,10 +156,16 @@ func (m *markdown) scope(s *Scope) {
 	m.text("## Against each other: " + title)
 	m.text(fmt.Sprintf("%s tasks. Differences of pass rates in points, on the tasks that both were asked at first hand; Holm's adjustment is over a family of %d.", grouped(s.Tasks), s.Family))
 	var rows [][]string
-	for i := range s.Pairs {
-		rows = append(rows, pairCells(&s.Pairs[i]))
+	pairs, apart := s.apart()
+	for i := range pairs {
+		rows = append(rows, pairCells(&pairs[i]))
 	}
-	m.table(2, []string{"a", "b", "common tasks", "a - b", "95 %", "p", "p (Holm)", "shows from", "finding"}, rows)
+	if len(rows) > 0 {
+		m.table(2, []string{"a", "b", "common tasks", "a - b", "95 %", "p", "p (Holm)", "shows from", "finding"}, rows)
+	}
+	if apart != "" {
+		m.text(escapeMarkdown(apart + "."))
+	}
 	if s.Together == nil {
 		return
 	}

@@ -51,7 +51,7 @@ func (r *Report) comparisonLines(w io.Writer, width int) error {
 	}
 	var b strings.Builder
 	if apart > 0 {
-		b.WriteString(wrapped(fmt.Sprintf("%d pairs are not comparable: they have no common tasks that were judged (stillhouse compare asks every teacher the same ones)", apart), width) + "\n")
+		b.WriteString(wrapped(apartText(apart), width) + "\n")
 	}
 	if more > 0 {
 		fmt.Fprintf(&b, "and %d more pairs: the report's JSON has all\n", more)
