@@ -180,7 +180,8 @@ func (a *Activities) judgeRemote(ctx context.Context, p wire.HandOffPrepared, s 
 	if err != nil {
 		return s, err
 	}
-	result, why := (*training.Result)(nil), error(nil)
+	var result *training.Result
+	var why error
 	text, _, err := objstore.ReadAll(ctx, a.Bucket, training.Key(p.LaunchID, training.ResultFile), training.MaxResultBytes)
 	switch {
 	case errors.Is(err, objstore.ErrNotFound):

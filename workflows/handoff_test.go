@@ -20,10 +20,9 @@ type launches struct {
 	env      *testsuite.TestWorkflowEnvironment
 	started  int
 	looks    []wire.HandOffPrepared
-	ends     int           // the look that finds it ended; 0: none does
-	submitEr func() error  // of a submission
-	checkErr func() error  // of a look
-	slow     time.Duration // of a submission
+	ends     int          // the look that finds it ended; 0: none does
+	submitEr func() error // of a submission
+	checkErr func() error // of a look
 }
 
 func (l *launches) start(t *testing.T) {
