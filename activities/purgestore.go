@@ -59,6 +59,7 @@ func (w *purging) eraseReports(ctx context.Context, m *catalog.Manifest, rows ma
 		if err := json.Unmarshal(text, &r); err != nil {
 			return fmt.Errorf("%w: %s is not the JSON it should be: %w", catalog.ErrDamaged, key, err)
 		}
+		r.About = m.Dataset + ", build " + m.BuildID
 		note := fmt.Sprintf("Rows were purged from this version on %s; the figures are those of the build and count them.", w.record.Started.Format(time.DateOnly))
 		if !slices.Contains(r.Notes, note) {
 			r.Notes = append(r.Notes, note)

@@ -50,6 +50,7 @@ func rated(p [2]int64, verdict string) [2]int64 {
 func (s *seal) putReports(ctx context.Context) ([]string, error) {
 	r := s.report.Report()
 	r.Filtered = s.plan.Filtered
+	r.About = s.in.Dataset + ", build " + s.in.BuildID
 	r.Notes = append(r.Notes, filteredNotes(s.plan.Filtered)...)
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {

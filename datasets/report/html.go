@@ -55,6 +55,7 @@ func (r *Report) HTML(w io.Writer) error {
 	strata, strataText := r.strataTable()
 	fit, fitText := r.fitTable()
 	return page.Execute(w, struct {
+		About       string
 		Teachers    []Teacher
 		Spent       [][]string
 		Conditions  []string
@@ -73,7 +74,7 @@ func (r *Report) HTML(w io.Writer) error {
 		Browser     *browser
 		Script      template.JS
 		Nonce       string
-	}{r.Teachers, r.spendTable(), r.conditionLines(), r.coverageTable(), strata, strataText, cells, more, r.scopes(), r.Preferences, fit, fitText, r.Drift, r.Distributions, r.Notes, r.browser, template.JS(pageScript), scriptHash})
+	}{r.About, r.Teachers, r.spendTable(), r.conditionLines(), r.coverageTable(), strata, strataText, cells, more, r.scopes(), r.Preferences, fit, fitText, r.Drift, r.Distributions, r.Notes, r.browser, template.JS(pageScript), scriptHash})
 }
 
 // scriptHash is what the page's policy allows to run.

@@ -12,7 +12,7 @@ import (
 // paste into an issue or a dataset card. Names come from data and are escaped.
 func (r *Report) Markdown(w io.Writer) error {
 	m := &markdown{}
-	m.text("# Teacher comparison")
+	m.text("# Teacher comparison" + m.about(r.About))
 	head := []string{"teacher", "asks", "answers", "pass %", "95 %", "unknown", "accepted", "cost $", "$ per accepted", "p50", "p95", "tokens", "cached %"}
 	var rows [][]string
 	for i := range r.Teachers {
@@ -81,6 +81,13 @@ func (r *Report) Markdown(w io.Writer) error {
 }
 
 type markdown struct{ b strings.Builder }
+
+func (m *markdown) about(s string) string {
+	if s == "" {
+		return ""
+	}
+	return ": " + escapeMarkdown(clean(s))
+}
 
 func (m *markdown) text(s string) { m.b.WriteString(s + "\n\n") }
 

@@ -47,6 +47,10 @@ type Report struct {
 	Conditions     *Conditions     `json:"conditions,omitempty" jsonschema:"description=what the costs and durations are of; without it they are no comparison"`
 	Notes          []string        `json:"notes" jsonschema:"description=how the figures were made and where the prices are from"`
 
+	// About says in its page and in Markdown what the comparison is of, such as
+	// maths@3.
+	About string `json:"-"`
+
 	browser *browser // prompts and answers, for the page alone
 }
 

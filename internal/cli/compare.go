@@ -125,6 +125,7 @@ func (a *app) showCompared(r *recipe.Recipe, rep *report.Report, tasks []activit
 		found.Recommend, found.Lines = nil, "" // not everybody was asked everything
 	}
 	if file != "" {
+		rep.About = r.Name + ", before a build"
 		if err := writeReport(file, rep); err != nil {
 			return err
 		}

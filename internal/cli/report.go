@@ -81,6 +81,7 @@ func (a *app) writeReportOf(ctx context.Context, file string, r *refReport, publ
 			}
 		}
 	}
+	r.Report.About = r.Ref
 	return writeReport(file, r.Report)
 }
 
