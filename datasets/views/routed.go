@@ -37,7 +37,7 @@ func Tags() []string {
 func init() {
 	register(View{
 		Name: ViewPromptsRouted, Summary: "on-policy: clean train prompts, each with the teacher that owns it",
-		Reads: Prompts, Extra: []string{extraTag, extraOwner},
+		Reads: Prompts, Images: trlImages, Extra: []string{extraTag, extraOwner},
 		Shape: routedShape, Check: checkRouting,
 		Beside: []func(context.Context, sink, *plan, *catalog.Manifest, *about) error{writeTeacherMap},
 	})
@@ -66,6 +66,18 @@ type datasetTagged struct {
 	Dataset string `json:"dataset" parquet:"dataset,dict"`
 }
 
+// The rows with a column of images.
+type (
+	routedImages struct {
+		RoutedPrompt
+		ImageColumn
+	}
+	datasetImages struct {
+		datasetTagged
+		ImageColumn
+	}
+)
+
 // An agentTagged is a RoutedPrompt with the teacher as an agent, too, and the
 // prompt as NeMo Gym asks it.
 type agentTagged struct {
@@ -86,6 +98,9 @@ const agentType = "responses_api_agents"
 const routedProse = "On-policy prompts: `prompt` is what the student is asked, and `teacher` the one teacher that owns its `domain` and `effort` and scores what the student writes. Only clean tasks of the train split are here: no test task, no duplicate, nothing contaminated. `teacher_map.json` says who the teachers are. `tools` and `tests` are JSON text."
 
 func routedShape(o *Options) (Shape, error) {
+	if o.Images == ImagesColumn {
+		return routedWithImages(o)
+	}
 	switch o.Tag {
 	case TagDataset:
 		return withPlan(routedProse+" `dataset` repeats the teacher for trainers that look there.", func(p *plan, r *datasets.PromptRow) (datasetTagged, error) {
@@ -108,6 +123,30 @@ func routedShape(o *Options) (Shape, error) {
 	return withPlan(routedProse, func(p *plan, r *datasets.PromptRow) (RoutedPrompt, error) { return p.routing.prompt(r) }), nil
 }
 
+// routedWithImages is the shape for prompts that show images, for the trainers
+// that read them there.
+func routedWithImages(o *Options) (Shape, error) {
+	const prose = " `images` are those of the prompt, shown in its one turn of the user."
+	switch o.Tag {
+	case "":
+		return withPlan(routedProse+prose, func(p *plan, r *datasets.PromptRow) (routedImages, error) {
+			out, err := p.routing.prompt(r)
+			return routedImages{out, imagesOf(r.Images)}, err
+		}), nil
+	case TagDataset:
+		return withPlan(routedProse+prose+" `dataset` repeats the teacher for trainers that look there.", func(p *plan, r *datasets.PromptRow) (datasetImages, error) {
+			out, err := p.routing.prompt(r)
+			return datasetImages{datasetTagged{out, out.Teacher}, imagesOf(r.Images)}, err
+		}), nil
+	case TagTeacherID:
+		return withPlan(routedProse+prose+" `teacher_id` repeats the teacher for trainers that look there.", func(p *plan, r *datasets.PromptRow) (teacherImages, error) {
+			out, err := p.routing.prompt(r)
+			return teacherImages{teacherTagged{out, out.Teacher}, imagesOf(r.Images)}, err
+		}), nil
+	}
+	return Shape{}, fmt.Errorf("%w option: --images column does not go with --tag %s, whose readers show no images; leave the tag out, or --tag %s or %s", ErrUnknownView, o.Tag, TagDataset, TagTeacherID)
+}
+
 // routable reports whether a task belongs into the view.
 func routable(r *datasets.PromptRow) bool {
 	return r.Split == datasets.SplitTrain && r.Status == datasets.StatusClean
@@ -118,8 +157,11 @@ func (ro *routing) prompt(r *datasets.PromptRow) (RoutedPrompt, error) {
 	if !routable(r) {
 		return RoutedPrompt{}, errElsewhere
 	}
-	if len(r.Images) > 0 {
-		return RoutedPrompt{}, fmt.Errorf("%w: task %s has %d images and view %s holds text alone", ErrUnsupported, r.TaskID, len(r.Images), ViewPromptsRouted)
+	if len(r.Images) > 0 && !ro.images {
+		return RoutedPrompt{}, of("task", r.TaskID, unfit("it has %s; --images column takes them", plural(len(r.Images), "image")))
+	}
+	if err := oneUser(r.Images, r.Messages); err != nil {
+		return RoutedPrompt{}, of("task", r.TaskID, err)
 	}
 	owner := ro.owner[cell{r.Domain, r.Effort}]
 	if owner == "" {
@@ -139,8 +181,9 @@ func (c cell) String() string { return c.domain + "/" + c.effort }
 
 // A routing says who owns each cell, and how many tasks it has.
 type routing struct {
-	owner map[cell]string
-	tasks map[cell]int64
+	owner  map[cell]string
+	tasks  map[cell]int64
+	images bool // rows may show them
 }
 
 // cells are the cells with tasks, sorted.
@@ -157,7 +200,7 @@ func (ro *routing) cells() []cell {
 // or several, and names them all.
 func checkRouting(ctx context.Context, cat *catalog.Catalog, m *catalog.Manifest, p *plan) error {
 	asked := map[cell]map[string]bool{} // teachers that the cell's tasks went to at first hand
-	ro := &routing{owner: map[cell]string{}, tasks: map[cell]int64{}}
+	ro := &routing{owner: map[cell]string{}, tasks: map[cell]int64{}, images: p.opt.Images == ImagesColumn}
 	for row, err := range catalog.ReadTable[datasets.PromptRow](ctx, cat, m, datasets.TablePrompts) {
 		if err != nil {
 			return err

@@ -13,6 +13,11 @@ type teacherTagged struct {
 	TeacherID string `json:"teacher_id" parquet:"teacher_id,dict"`
 }
 
+type teacherImages struct {
+	teacherTagged
+	ImageColumn
+}
+
 // A metadataTagged is a RoutedPrompt with what miles and slime keep of a sample
 // beside its prompt.
 type metadataTagged struct {

@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"io"
 	"net/url"
 	"strings"
@@ -83,9 +81,3 @@ func isYes(line string) bool {
 
 // executionInfo is one row of a list of workflows.
 type executionInfo = workflowpb.WorkflowExecutionInfo
-
-// digest is the hex SHA-256 of data.
-func digest(data []byte) string {
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
-}
