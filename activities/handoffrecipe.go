@@ -13,13 +13,17 @@ import (
 
 // RecipeHandOff is the hand-off that a recipe asks for, of the version that its
 // build published.
-func (a *Activities) RecipeHandOff(ctx context.Context, in wire.HandOffRequest) (*wire.HandOffInput, error) {
+func (a *Activities) RecipeHandOff(ctx context.Context, in wire.HandOffRequest) (*wire.HandOffStart, error) {
 	rt, err := a.runtime(ctx, in.BuildRef)
 	if err != nil {
 		return nil, final(err)
 	}
 	out, err := HandOffOf(rt.recipe, in.Version)
-	return out, final(err)
+	if err != nil {
+		return nil, final(err)
+	}
+	id, err := wire.HandOffID(*out)
+	return &wire.HandOffStart{HandOffInput: *out, ID: id}, final(err)
 }
 
 // HandOffOf is the hand-off of a version that a recipe asks for.

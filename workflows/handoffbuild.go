@@ -31,24 +31,20 @@ func (b *build) handOff(ctx workflow.Context, out *wire.BuildOutput, err error) 
 }
 
 func (b *build) startHandOff(ctx workflow.Context, version int64) (string, error) {
-	var in wire.HandOffInput
+	var in wire.HandOffStart
 	err := workflow.ExecuteActivity(pipelineOptions(ctx), wire.ActivityRecipeHO, wire.HandOffRequest{BuildRef: b.in.BuildRef, Version: version}).Get(ctx, &in)
 	if err != nil {
 		return "", err
 	}
-	id, err := wire.HandOffID(in)
-	if err != nil {
-		return "", err
-	}
 	child := workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
-		WorkflowID:            id,
+		WorkflowID:            in.ID,
 		TaskQueue:             wire.QueuePipeline,
 		ParentClosePolicy:     enumspb.PARENT_CLOSE_POLICY_ABANDON,
 		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
-	}), wire.WorkflowHandOff, in)
+	}), wire.WorkflowHandOff, in.HandOffInput)
 	err = child.GetChildWorkflowExecution().Get(ctx, nil)
 	if err != nil && !temporal.IsWorkflowExecutionAlreadyStartedError(err) {
 		return "", fmt.Errorf("start the hand-off: %w", err)
 	}
-	return id, nil
+	return in.ID, nil
 }

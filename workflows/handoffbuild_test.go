@@ -46,11 +46,11 @@ func TestABuildHandsOverWhatItPublished(t *testing.T) {
 				return &wire.HandOffOutput{}, nil
 			}, workflow.RegisterOptions{Name: wire.WorkflowHandOff})
 			asked := wire.HandOffInput{Ref: "d@3", Trainer: "trl", Launcher: "command"}
-			env.RegisterActivityWithOptions(func(_ context.Context, in wire.HandOffRequest) (*wire.HandOffInput, error) {
+			env.RegisterActivityWithOptions(func(_ context.Context, in wire.HandOffRequest) (*wire.HandOffStart, error) {
 				if in.Version != 3 || in.RecipeDigest != testRef.RecipeDigest {
 					t.Errorf("asked for %+v", in)
 				}
-				return &asked, c.recipe
+				return &wire.HandOffStart{HandOffInput: asked, ID: "handoff/d@3/0123"}, c.recipe
 			}, activity.RegisterOptions{Name: wire.ActivityRecipeHO})
 			env.OnActivity(wire.ActivitySeal, mock.Anything, mock.Anything).Return(&c.sealed, nil)
 			ref := testRef
@@ -63,9 +63,7 @@ func TestABuildHandsOverWhatItPublished(t *testing.T) {
 			require.Contains(t, out.HandOffError, c.text)
 			require.Equal(t, c.text == "", out.HandOffError == "")
 			if c.started {
-				id, err := wire.HandOffID(asked)
-				require.NoError(t, err)
-				require.Equal(t, id, out.HandOff)
+				require.Equal(t, "handoff/d@3/0123", out.HandOff)
 				require.Equal(t, asked, started[0])
 			}
 		})

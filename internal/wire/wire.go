@@ -548,8 +548,15 @@ type HandOffRequest struct {
 	Version int64 `json:"version"`
 }
 
+// HandOffStart is the hand-off that a build starts, and the id of its workflow.
+type HandOffStart struct {
+	HandOffInput
+	ID string `json:"id"`
+}
+
 // HandOffID is the id of a hand-off's workflow. It is the same for the same
-// hand-off, so that asking again finds the one that runs.
+// hand-off, so that asking again finds the one that runs. Workflows are given it:
+// a field that a later release adds would give another.
 func HandOffID(in HandOffInput) (string, error) {
 	text, err := json.Marshal(in)
 	if err != nil {
