@@ -61,6 +61,11 @@ func TestBootstrapWithoutCurl(t *testing.T) {
 		}
 	}))
 	defer server.Close()
+	read := func(path string) string {
+		mu.Lock()
+		defer mu.Unlock()
+		return stored[path]
+	}
 
 	dir := runBundle(t, "sh", "-c", `! env | grep -q Signature && ! ls urls 2>/dev/null`)
 	var files []File
@@ -86,7 +91,9 @@ func TestBootstrapWithoutCurl(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	mu.Lock()
 	stored["/bundle"] = string(archive)
+	mu.Unlock()
 	start := func(sum string) (int, string) {
 		cmd := exec.Command(filepath.Join(bin, "sh"), "-c", BootstrapScript)
 		cmd.Dir = t.TempDir()
@@ -110,11 +117,11 @@ func TestBootstrapWithoutCurl(t *testing.T) {
 	if code, out := start(sumOf(archive)); code != 0 {
 		t.Fatalf("exit code %d: %s", code, out)
 	}
-	if r, err := ParseResult([]byte(stored["/result"]), digest("a")); err != nil || r.State != ResultSucceeded || *r.RowsSeen != 3 {
-		t.Errorf("%+v %v in %q", r, err, stored["/result"])
+	if r, err := ParseResult([]byte(read("/result")), digest("a")); err != nil || r.State != ResultSucceeded || *r.RowsSeen != 3 {
+		t.Errorf("%+v %v in %q", r, err, read("/result"))
 	}
-	before := stored["/result"]
-	if code, out := start(sumOf(archive)); code != ExitClaimed || stored["/result"] != before {
+	before := read("/result")
+	if code, out := start(sumOf(archive)); code != ExitClaimed || read("/result") != before {
 		t.Errorf("a second start: exit code %d: %s", code, out)
 	}
 }

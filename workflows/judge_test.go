@@ -192,7 +192,12 @@ func TestBudgetOfARunningBuildHoldsForItsJudges(t *testing.T) {
 		for _, in := range b.rounds {
 			under = append(under, in.BudgetMicros)
 		}
-		require.Equal(t, []int64{0, 5_000_000}, under, "paused: %v", paused)
+		// The stand-in may be back before the update has arrived, and is then asked
+		// once more as before.
+		require.GreaterOrEqual(t, len(under), 2, "paused: %v", paused)
+		for i, micros := range under {
+			require.Equal(t, i == len(under)-1, micros == 5_000_000, "paused: %v: rounds under %v", paused, under)
+		}
 	}
 }
 
