@@ -138,7 +138,7 @@ func badCommands() []badCommand {
 		{"a schedule that never comes", "schedule create s r.yaml --cron never", refused("create schedule s", "CronString")},
 		{"a schedule without a time", "schedule create s r.yaml", refused("give either --cron or --every")},
 		{"a schedule that is not there", "schedule trigger nothing", refused("no schedule nothing", "stillhouse schedule list")},
-		{"a trainer that is not there", "train good --trainer axolotl", refused(`no trainer "axolotl"`, "there are: trl")},
+		{"a trainer that is not there", "train good --trainer parrot", refused(`no trainer "parrot"`, "there are: axolotl", "trl")},
 		{"a training without a student", "train good", refused("student.model", "--model")},
 		{"a tag that is none", "tag good@1 latest", refused(`invalid tag "latest"`)},
 		{"a version that is not there", "tag good@7 best", refused("good@7: no such version")},
