@@ -2,6 +2,8 @@ package s3
 
 import (
 	"context"
+	"errors"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"time"
@@ -56,6 +58,13 @@ func newRetryer(maxAttempts int, pause backoff, embedded bool) aws.Retryer {
 	return &retryer{backoff: pause, Standard: retry.NewStandard(func(o *retry.StandardOptions) {
 		o.MaxAttempts = maxAttempts
 		o.RateLimiter = ratelimit.None
+		// An answer that was cut is one that did not come.
+		o.Retryables = append(o.Retryables, retry.IsErrorRetryableFunc(func(err error) aws.Ternary {
+			if errors.Is(err, io.ErrUnexpectedEOF) {
+				return aws.TrueTernary
+			}
+			return aws.UnknownTernary
+		}))
 		if embedded {
 			// The gateway reads what is left of a refused request as the next
 			// one on that connection, and answers this to whoever sent a good
