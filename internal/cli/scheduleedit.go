@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
@@ -235,15 +236,12 @@ func scheduledInput(s *client.Schedule) (*wire.ScheduledInput, error) {
 	if !ok || len(action.Args) != 1 {
 		return nil, errors.New("it was not made by stillhouse schedule create")
 	}
-	var in wire.ScheduledInput
-	payload, ok := action.Args[0].(interface {
-		GetData() []byte
-		GetMetadata() map[string][]byte
-	})
+	payload, ok := action.Args[0].(*commonpb.Payload)
 	if !ok {
 		return nil, errors.New("it was not made by stillhouse schedule create")
 	}
-	return &in, converter.NewJSONPayloadConverter().FromPayload(asPayload(payload.GetMetadata(), payload.GetData()), &in)
+	var in wire.ScheduledInput
+	return &in, converter.GetDefaultDataConverter().FromPayload(payload, &in)
 }
 
 // retime changes when a schedule runs, and says how in words.

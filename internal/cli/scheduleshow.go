@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
@@ -18,10 +17,6 @@ import (
 	"github.com/stillhouse-data/stillhouse/datasets/catalog"
 	"github.com/stillhouse-data/stillhouse/internal/wire"
 )
-
-func asPayload(metadata map[string][]byte, data []byte) *commonpb.Payload {
-	return &commonpb.Payload{Metadata: metadata, Data: data}
-}
 
 func scheduleShowCommand(a *app) *cobra.Command {
 	return &cobra.Command{
