@@ -12,14 +12,16 @@ func init() { register(serveCommand, workerCommand, envCommand) }
 
 func serveCommand(a *app) *cobra.Command {
 	var f flightFlags
+	var o operatorFlags
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Keep the embedded services up in the foreground",
 		Long:  "Serve runs the embedded Temporal server, its web page, the store and the\nworkers until Ctrl-C. Other commands on the same home attach to it, builds can\nbe detached, and schedules run.\n\nAn Arrow Flight endpoint streams the views of every version to trainers, which\nneed its token and no key of the store.",
 		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), f) },
+		RunE:  func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), f, o) },
 	}
 	f.add(cmd)
+	o.add(cmd)
 	a.addSandboxFlags(cmd)
 	a.addCommandsFlag(cmd)
 	a.addPolicyFlag(cmd)
@@ -27,11 +29,14 @@ func serveCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-func (a *app) serve(ctx context.Context, f flightFlags) error {
+func (a *app) serve(ctx context.Context, f flightFlags, o operatorFlags) error {
 	if a.remoteTemporal() {
 		return usage("serve runs the embedded services; on a Temporal server of your own run: stillhouse worker")
 	}
 	if err := f.check(); err != nil {
+		return err
+	}
+	if err := o.check(); err != nil {
 		return err
 	}
 	if err := a.loadPolicy(); err != nil {
@@ -45,33 +50,43 @@ func (a *app) serve(ctx context.Context, f flightFlags) error {
 	if !s.owns() {
 		return usage("process %d serves home %s already", s.endpoints.PID, s.home.Dir)
 	}
+	health, err := startOperator(o, s.readyChecks())
+	if err != nil {
+		return err
+	}
+	defer health.endWith(s)
 	rows, err := s.startFlight(f)
 	if err != nil {
 		return err
 	}
 	defer rows.stop()
-	a.say("Temporal  %s\nweb page  %s\nstore     %s (stillhouse env prints its keys)\nFlight    %s\nhome      %s\nCtrl-C ends them; what is under way goes on at the next start",
-		s.endpoints.Temporal, s.endpoints.UI, s.endpoints.S3, rows.where(), s.home.Dir)
+	a.say("Temporal  %s\nweb page  %s\nstore     %s (stillhouse env prints its keys)\nFlight    %s%s\nhome      %s\nCtrl-C ends them; what is under way goes on at the next start",
+		s.endpoints.Temporal, s.endpoints.UI, s.endpoints.S3, rows.where(), health.where(), s.home.Dir)
 	select {
 	case <-a.interrupted:
+		health.drain()
 		a.say("stopping: answers in flight have up to %s to arrive", drainLimit)
 		return nil
 	case <-s.services.Done():
 		return fmt.Errorf("an embedded service died: %w", s.services.Err())
 	case err := <-rows.ended():
 		return fmt.Errorf("the Arrow Flight endpoint died: %w", err)
+	case err := <-health.ended():
+		return fmt.Errorf("the address of --listen died: %w", err)
 	}
 }
 
 func workerCommand(a *app) *cobra.Command {
 	var only, role string
+	var o operatorFlags
 	cmd := &cobra.Command{
 		Use:   "worker",
 		Short: "Work for a Temporal cluster",
 		Long:  "Worker serves the builds of a Temporal cluster (--temporal, --store). It serves\nall teachers, or with --teachers only those: a teacher inside a private network\nis served by workers that run there and hold its key.\n\nIt carries out the recipes of whoever may start a workflow on that server. What\nit may do for them, --policy FILE says: whom it asks with which key, what it reads,\nwhich commands and launchers it runs. Without one it asks whom a recipe names and\nruns neither.\n\nWith --role sandbox it only runs the code of answers (verifier code): such a\nworker needs a sandbox, the store and Temporal, but no key and no teacher.",
 		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return a.work(cmd.Context(), role, only) },
+		RunE:  func(cmd *cobra.Command, _ []string) error { return a.work(cmd.Context(), role, only, o) },
 	}
+	o.add(cmd)
 	a.addSandboxFlags(cmd)
 	a.addPolicyFlag(cmd)
 	a.addLaunchersFlag(cmd)
@@ -80,7 +95,10 @@ func workerCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-func (a *app) work(ctx context.Context, role, only string) error {
+func (a *app) work(ctx context.Context, role, only string, o operatorFlags) error {
+	if err := o.check(); err != nil {
+		return err
+	}
 	switch {
 	case role != roleAll && role != roleSandbox:
 		return usage("--role %s: want all or sandbox", role)
@@ -118,10 +136,20 @@ func (a *app) work(ctx context.Context, role, only string) error {
 	if a.policy == nil && role == roleAll {
 		a.warn("warning: without --policy, whoever may start a workflow on this server decides to which address this worker's keys go")
 	}
-	a.say("working for %s on %s; Ctrl-C drains and ends", s.namespace(), s.bucket)
-	<-a.interrupted
-	a.say("stopping: answers in flight have up to %s to arrive", drainLimit)
-	return nil
+	health, err := startOperator(o, s.readyChecks())
+	if err != nil {
+		return err
+	}
+	defer health.endWith(s)
+	a.say("working for %s on %s; Ctrl-C drains and ends%s", s.namespace(), s.bucket, health.where())
+	select {
+	case <-a.interrupted:
+		health.drain()
+		a.say("stopping: answers in flight have up to %s to arrive", drainLimit)
+		return nil
+	case err := <-health.ended():
+		return fmt.Errorf("the address of --listen died: %w", err)
+	}
 }
 
 func envCommand(a *app) *cobra.Command {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -122,6 +123,7 @@ type session struct {
 	workers   *workers
 	remote    bool // a Temporal server of the user's
 	works     bool // the command may run the embedded services and their workers
+	closing   sync.Once
 }
 
 // owns tells whether the embedded services end with this process.
@@ -267,8 +269,11 @@ func (b bearer) GetHeaders(context.Context) (map[string]string, error) {
 	return map[string]string{"authorization": "Bearer " + string(b)}, nil
 }
 
-// close ends the session: workers first, which keep what is in flight.
-func (s *session) close() {
+// close ends the session: workers first, which keep what is in flight. Only the
+// first call does anything.
+func (s *session) close() { s.closing.Do(s.end) }
+
+func (s *session) end() {
 	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
 	defer cancel()
 	if s.workers != nil {
