@@ -106,7 +106,7 @@ var doors = []door{
 	},
 	{
 		library: []string{"go.temporal.io"},
-		through: []string{"workflows", "activities", "internal/cli", "internal/local"},
+		through: []string{"workflows", "activities", "internal/cli", "internal/local", "internal/codec"},
 		reason:  "everything below the activities works, and is tested, without Temporal",
 	},
 	{

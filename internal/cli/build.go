@@ -188,7 +188,7 @@ func (s *session) inputOf(ctx context.Context, id, runID string) (*wire.BuildInp
 	if events := page.History.GetEvents(); len(events) > 0 {
 		var in wire.BuildInput
 		payloads := events[0].GetWorkflowExecutionStartedEventAttributes().GetInput()
-		if err := decode(payloads, &in); err != nil {
+		if err := s.app.payloads().FromPayloads(payloads, &in); err != nil {
 			return nil, fmt.Errorf("read the start of build %s: %w", id, err)
 		}
 		return &in, nil

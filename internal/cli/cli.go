@@ -18,6 +18,7 @@ import (
 	"go.temporal.io/sdk/worker"
 	"golang.org/x/term"
 
+	"github.com/stillhouse-data/stillhouse/internal/codec"
 	"github.com/stillhouse-data/stillhouse/internal/home"
 	"github.com/stillhouse-data/stillhouse/internal/policy"
 	"github.com/stillhouse-data/stillhouse/training/launch"
@@ -68,6 +69,7 @@ type app struct {
 	launchersFile            string
 	launchers                map[string]launch.Launcher // beside command
 	lineage                  *lineage.Teller
+	history                  *codec.Keys // that encrypt histories; nil before they are read
 
 	// interrupted is closed at the first Ctrl-C.
 	interrupted chan struct{}

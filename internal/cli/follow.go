@@ -227,10 +227,11 @@ func (s *session) addInFlight(ctx context.Context, t *wire.TeacherStatus) {
 	}
 	for _, p := range description.PendingActivities {
 		if p.State == enumspb.PENDING_ACTIVITY_STATE_SCHEDULED && p.LastFailure != nil {
+			converter.DecodeCommonFailureAttributes(s.app.payloads(), p.LastFailure)
 			t.Waiting = p.LastFailure.Message
 		}
 		var beat wire.AskHeartbeat
-		if p.HeartbeatDetails == nil || converter.GetDefaultDataConverter().FromPayloads(p.HeartbeatDetails, &beat) != nil {
+		if p.HeartbeatDetails == nil || s.app.payloads().FromPayloads(p.HeartbeatDetails, &beat) != nil {
 			continue
 		}
 		t.Counts.Add(beat.Counts)

@@ -12,7 +12,6 @@ import (
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/converter"
 
 	"github.com/stillhouse-data/stillhouse/activities"
 	"github.com/stillhouse-data/stillhouse/datasets/diff"
@@ -172,7 +171,7 @@ func (a *app) updateSchedule(ctx context.Context, name, path string, f scheduleF
 	if err != nil {
 		return err
 	}
-	old, err := scheduledInput(&d.Schedule)
+	old, err := a.scheduledInput(&d.Schedule)
 	if err != nil {
 		return fmt.Errorf("schedule %s: %w", name, err)
 	}
@@ -231,7 +230,7 @@ func same(action *client.ScheduleWorkflowAction, old *wire.ScheduledInput) bool 
 }
 
 // scheduledInput is what a schedule starts its builds with.
-func scheduledInput(s *client.Schedule) (*wire.ScheduledInput, error) {
+func (a *app) scheduledInput(s *client.Schedule) (*wire.ScheduledInput, error) {
 	action, ok := s.Action.(*client.ScheduleWorkflowAction)
 	if !ok || len(action.Args) != 1 {
 		return nil, errors.New("it was not made by stillhouse schedule create")
@@ -241,7 +240,7 @@ func scheduledInput(s *client.Schedule) (*wire.ScheduledInput, error) {
 		return nil, errors.New("it was not made by stillhouse schedule create")
 	}
 	var in wire.ScheduledInput
-	return &in, converter.GetDefaultDataConverter().FromPayload(payload, &in)
+	return &in, a.payloads().FromPayload(payload, &in)
 }
 
 // retime changes when a schedule runs, and says how in words.

@@ -72,7 +72,7 @@ func (a *app) showSchedule(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	in, err := scheduledInput(&d.Schedule)
+	in, err := a.scheduledInput(&d.Schedule)
 	if err != nil {
 		return fmt.Errorf("schedule %s: %w", name, err)
 	}

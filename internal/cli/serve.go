@@ -61,7 +61,7 @@ func (a *app) serve(ctx context.Context, f flightFlags, o operatorFlags) error {
 	}
 	defer rows.stop()
 	a.say("Temporal  %s\nweb page  %s\nstore     %s (stillhouse env prints its keys)\nFlight    %s%s\nhome      %s\nCtrl-C ends them; what is under way goes on at the next start",
-		s.endpoints.Temporal, s.endpoints.UI, s.endpoints.S3, rows.where(), health.where(), s.home.Dir)
+		s.endpoints.Temporal, s.endpoints.UI, s.endpoints.S3, rows.where(), health.where()+a.historyKey(), s.home.Dir)
 	select {
 	case <-a.interrupted:
 		health.drain()
@@ -141,7 +141,7 @@ func (a *app) work(ctx context.Context, role, only string, o operatorFlags) erro
 		return err
 	}
 	defer health.endWith(s)
-	a.say("working for %s on %s; Ctrl-C drains and ends%s", s.namespace(), s.bucket, health.where())
+	a.say("working for %s on %s; Ctrl-C drains and ends%s", s.namespace(), s.bucket, health.where()+a.historyKey())
 	select {
 	case <-a.interrupted:
 		health.drain()

@@ -141,6 +141,9 @@ func (a *app) open(ctx context.Context, own bool) (*session, error) {
 	if err := a.loadLineage(); err != nil {
 		return nil, err
 	}
+	if err := a.loadHistoryKeys(); err != nil {
+		return nil, err
+	}
 	h, err := a.openHome()
 	if err != nil {
 		return nil, err
@@ -176,6 +179,7 @@ func (s *session) connectRemote(ctx context.Context) error {
 		options.Namespace = s.app.namespace
 	}
 	options.Logger = quietLog(s.app)
+	s.app.encrypt(&options)
 	if s.temporal, err = client.DialContext(ctx, options); err != nil {
 		return &codedError{exitUnreachable, fmt.Sprintf("Temporal at %s: %v; check the address, and its TLS and key settings", options.HostPort, err)}
 	}
@@ -251,10 +255,12 @@ func (s *session) attach(ctx context.Context, e *home.Endpoints) error {
 		return err
 	}
 	s.catalog = catalog.Open(s.bucket)
-	s.temporal, err = client.DialContext(ctx, client.Options{
+	options := client.Options{
 		HostPort: e.Temporal, Namespace: e.Namespace, Logger: quietLog(s.app),
 		HeadersProvider: bearer(e.Token),
-	})
+	}
+	s.app.encrypt(&options)
+	s.temporal, err = client.DialContext(ctx, options)
 	if err != nil {
 		return &codedError{exitUnreachable, fmt.Sprintf("the embedded Temporal server of process %d at %s: %v", e.PID, e.Temporal, err)}
 	}

@@ -10,7 +10,6 @@ import (
 
 	commonpb "go.temporal.io/api/common/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
-	"go.temporal.io/sdk/converter"
 )
 
 // printJSON prints data as one line of JSON where --json asks for it, fit for a
@@ -36,10 +35,6 @@ func (s *session) namespace() string {
 
 func execution(id, runID string) *commonpb.WorkflowExecution {
 	return &commonpb.WorkflowExecution{WorkflowId: id, RunId: runID}
-}
-
-func decode(payloads *commonpb.Payloads, v any) error {
-	return converter.GetDefaultDataConverter().FromPayloads(payloads, v)
 }
 
 func randomText() string { return rand.Text() }

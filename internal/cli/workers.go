@@ -9,14 +9,15 @@ import (
 	"sync"
 	"time"
 
+	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
-	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/worker"
 
 	"github.com/stillhouse-data/stillhouse/activities"
 	"github.com/stillhouse-data/stillhouse/datasets/catalog"
 	"github.com/stillhouse-data/stillhouse/internal/answers"
 	"github.com/stillhouse-data/stillhouse/internal/checkers"
+	"github.com/stillhouse-data/stillhouse/internal/codec"
 	"github.com/stillhouse-data/stillhouse/internal/home"
 	"github.com/stillhouse-data/stillhouse/internal/wallet"
 	"github.com/stillhouse-data/stillhouse/internal/wire"
@@ -50,6 +51,7 @@ type workers struct {
 	log        *slog.Logger
 
 	checkers *checkerPool
+	noKey    sync.Once // a history that cannot be read was told of
 	stopping chan struct{}
 	pipeline worker.Worker // nil in a worker that has another role
 	// sandboxWorker refines on the sandboxes' queue; nil: this process does not.
@@ -206,13 +208,11 @@ func (w *workers) checkQueues(ctx context.Context) error {
 		}
 		for _, e := range page.Executions {
 			var queue string
-			payload := e.GetMemo().GetFields()[wire.MemoQueue]
-			if payload != nil && converter.GetDefaultDataConverter().FromPayload(payload, &queue) == nil {
+			if w.memo(e, wire.MemoQueue, &queue) {
 				w.serve(queue)
 			}
 			var queues []string
-			payload = e.GetMemo().GetFields()[wire.MemoQueues]
-			if payload != nil && converter.GetDefaultDataConverter().FromPayload(payload, &queues) == nil {
+			if w.memo(e, wire.MemoQueues, &queues) {
 				for _, queue := range queues {
 					w.serve(queue)
 				}
@@ -222,6 +222,21 @@ func (w *workers) checkQueues(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// memo reads a field of a workflow's memo, if it is there. One that is encrypted
+// with a key that is not here is told once: what it belongs to waits, and this
+// worker is in the way of those that have the key.
+func (w *workers) memo(e *workflowpb.WorkflowExecutionInfo, field string, v any) bool {
+	payload := e.GetMemo().GetFields()[field]
+	if payload == nil {
+		return false
+	}
+	err := w.session.app.payloads().FromPayload(payload, v)
+	if errors.Is(err, codec.ErrNoKey) {
+		w.noKey.Do(func() { w.session.app.warn("warning: %s: %v, or stop this worker", e.GetExecution().GetWorkflowId(), err) })
+	}
+	return err == nil
 }
 
 func (w *workers) closeIdle() {
