@@ -62,6 +62,8 @@ type app struct {
 	homeDir, store, temporal string
 	namespace                string
 	json, quiet, verbose     bool
+	logFlag                  string // --log-format of worker and serve
+	logFormat                string // logJSON once one of them runs with it; else text
 	sandbox                  sandboxFlags
 	commands                 allowedCommands
 	policyFile               string
@@ -116,7 +118,11 @@ func (a *app) run(ctx context.Context, args []string) int {
 	}
 	code := exitCode(err)
 	if text := message(err); text != "" && !(code == exitInterrupted && errors.Is(err, context.Canceled)) {
-		fmt.Fprintf(a.err, "stillhouse: %s\n", printable(text))
+		if a.logFormat == logJSON {
+			a.logAt(slog.LevelError).Error(printable(text), "exit_code", code)
+		} else {
+			fmt.Fprintf(a.err, "stillhouse: %s\n", printable(text))
+		}
 	}
 	return code
 }
@@ -206,15 +212,20 @@ func (a *app) say(format string, args ...any) {
 // warn prints what a person has to know, also with --quiet. Names and words of
 // others may be in it.
 func (a *app) warn(format string, args ...any) {
-	fmt.Fprintln(a.err, printable(fmt.Sprintf(format, args...)))
+	text := printable(fmt.Sprintf(format, args...))
+	if a.logFormat == logJSON {
+		a.talkAsJSON(text)
+		return
+	}
+	fmt.Fprintln(a.err, text)
 }
 
 // log is where the program's own log goes.
 func (a *app) log() *slog.Logger {
 	if a.verbose {
-		return slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		return a.logAt(slog.LevelDebug)
 	}
-	return slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	return a.logAt(slog.LevelWarn)
 }
 
 // printable makes untrusted text safe for a terminal: control characters and

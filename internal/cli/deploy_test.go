@@ -57,7 +57,11 @@ var ours = regexp.MustCompile(`STILLHOUSE_[A-Z_]+`)
 func known(t *testing.T, where, text string) {
 	t.Helper()
 	a, _, _ := newApp(t, nil)
-	help := a.root().PersistentFlags().FlagUsages()
+	root := a.root()
+	help := root.PersistentFlags().FlagUsages()
+	if worker, _, err := root.Find([]string{"worker"}); err == nil {
+		help += worker.LocalFlags().FlagUsages()
+	}
 	for _, name := range ours.FindAllString(text, -1) {
 		if !strings.Contains(help, name) {
 			t.Errorf("%s: %s is no variable of the program", where, name)

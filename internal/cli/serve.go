@@ -22,6 +22,7 @@ func serveCommand(a *app) *cobra.Command {
 	}
 	f.add(cmd)
 	o.add(cmd)
+	a.addLogFlag(cmd)
 	a.addSandboxFlags(cmd)
 	a.addCommandsFlag(cmd)
 	a.addPolicyFlag(cmd)
@@ -37,6 +38,9 @@ func (a *app) serve(ctx context.Context, f flightFlags, o operatorFlags) error {
 		return err
 	}
 	if err := o.check(); err != nil {
+		return err
+	}
+	if err := a.checkLogFormat(); err != nil {
 		return err
 	}
 	if err := a.loadPolicy(); err != nil {
@@ -87,6 +91,7 @@ func workerCommand(a *app) *cobra.Command {
 		RunE:  func(cmd *cobra.Command, _ []string) error { return a.work(cmd.Context(), role, only, o) },
 	}
 	o.add(cmd)
+	a.addLogFlag(cmd)
 	a.addSandboxFlags(cmd)
 	a.addPolicyFlag(cmd)
 	a.addLaunchersFlag(cmd)
@@ -97,6 +102,9 @@ func workerCommand(a *app) *cobra.Command {
 
 func (a *app) work(ctx context.Context, role, only string, o operatorFlags) error {
 	if err := o.check(); err != nil {
+		return err
+	}
+	if err := a.checkLogFormat(); err != nil {
 		return err
 	}
 	switch {

@@ -306,7 +306,7 @@ func quietLog(a *app) temporallog.Logger {
 	if a.verbose {
 		level = slog.LevelInfo
 	}
-	return temporallog.NewStructuredLogger(slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: level})))
+	return temporallog.NewStructuredLogger(a.logAt(level))
 }
 
 // finder finds the files that a recipe names, also in other stores.
