@@ -12,6 +12,7 @@ package activities
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"log/slog"
 	"sync"
@@ -41,6 +42,9 @@ type Activities struct {
 	// Keys reads the teachers' keys; nil: from Lookup's variables and from
 	// files.
 	Keys *secrets.Keyring
+	// Roots are the authorities that vouch for teachers and webhooks; nil: those
+	// of the system.
+	Roots *x509.CertPool
 	// MayAsk tells whether the endpoint at an address may be asked with a key,
 	// which is named as recipes name it, "" for none; nil: any.
 	MayAsk func(baseURL, key string) error

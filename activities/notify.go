@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -152,7 +153,7 @@ func (a *Activities) postNotice(ctx context.Context, to *recipe.Notify, delivery
 	}
 	dialer := &net.Dialer{Timeout: notifyTimeout, ControlContext: teachers.RefuseMetadata}
 	client := &http.Client{
-		Transport:     &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment, MaxResponseHeaderBytes: 64 << 10},
+		Transport:     &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment, MaxResponseHeaderBytes: 64 << 10, TLSClientConfig: &tls.Config{RootCAs: a.Roots, MinVersion: tls.VersionTLS12}},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	res, err := client.Do(req)

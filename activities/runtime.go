@@ -410,7 +410,7 @@ func (a *Activities) client(t *teacher) (*teachers.Client, error) {
 	if a.clients == nil {
 		a.clients = map[string]*teachers.Client{}
 	}
-	c := teachers.NewClient(t.config, teachers.WithImages(a.image), teachers.WithLimiter(a.leasing().limiter(t.limitsOf(), t.spec.Model)))
+	c := teachers.NewClient(t.config, teachers.WithImages(a.image), teachers.WithRoots(a.Roots), teachers.WithLimiter(a.leasing().limiter(t.limitsOf(), t.spec.Model)))
 	a.clients[string(id)] = c
 	return c, nil
 }

@@ -2,6 +2,8 @@ package teachers
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -42,6 +44,7 @@ type Client struct {
 	unusable  error   // why nothing can be asked
 	transport http.RoundTripper
 	owned     *http.Transport // nil with WithTransport
+	roots     *x509.CertPool  // nil: the system's
 	http      *http.Client
 	loadImage func(context.Context, chat.Image) ([]byte, error)
 	limiter   *Limiter // shared with whoever asks the same model of the same endpoint
@@ -69,6 +72,9 @@ func NewClient(config *Config, options ...Option) *Client {
 	}
 	if c.transport == nil {
 		c.owned = newTransport(limits)
+		if c.roots != nil {
+			c.owned.TLSClientConfig = &tls.Config{RootCAs: c.roots, MinVersion: tls.VersionTLS12}
+		}
 		c.transport = c.owned
 	}
 	c.http = &http.Client{Transport: c.transport, CheckRedirect: sameHost}

@@ -2,6 +2,7 @@ package teachers
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"net/http"
 	"time"
@@ -112,6 +113,12 @@ func WithLimiter(l *Limiter) Option {
 // prompt with images is refused.
 func WithImages(load func(context.Context, chat.Image) ([]byte, error)) Option {
 	return func(c *Client) { c.loadImage = load }
+}
+
+// WithRoots makes the client trust these authorities and no others; nil: those of
+// the system.
+func WithRoots(roots *x509.CertPool) Option {
+	return func(c *Client) { c.roots = roots }
 }
 
 // name is the teacher as messages call it.

@@ -5,6 +5,7 @@ package cli
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -62,8 +63,10 @@ type app struct {
 	homeDir, store, temporal string
 	namespace                string
 	json, quiet, verbose     bool
-	logFlag                  string // --log-format of worker and serve
-	logFormat                string // logJSON once one of them runs with it; else text
+	caFile                   string
+	roots                    *x509.CertPool // of --ca and the system; nil: the system's
+	logFlag                  string         // --log-format of worker and serve
+	logFormat                string         // logJSON once one of them runs with it; else text
 	sandbox                  sandboxFlags
 	commands                 allowedCommands
 	policyFile               string
@@ -151,6 +154,7 @@ Start with:  stillhouse demo
 	f.StringVar(&a.store, "store", a.env("STILLHOUSE_STORE"), "s3://bucket/prefix to use instead of the embedded store (STILLHOUSE_STORE)")
 	f.StringVar(&a.temporal, "temporal", a.env("STILLHOUSE_TEMPORAL"), "HOST:PORT of a Temporal server to use instead of the embedded one (STILLHOUSE_TEMPORAL)")
 	f.StringVar(&a.namespace, "namespace", "", "Temporal namespace (default: the profile's, else default)")
+	f.StringVar(&a.caFile, "ca", a.env("STILLHOUSE_CA_FILE"), "file (PEM) of further authorities that vouch for teachers and webhooks (STILLHOUSE_CA_FILE)")
 	f.BoolVar(&a.json, "json", false, "print data as JSON on stdout")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "no progress")
 	f.BoolVarP(&a.verbose, "verbose", "v", false, "log more, to the logs folder of the home and to stderr")

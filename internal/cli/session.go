@@ -144,6 +144,9 @@ func (a *app) open(ctx context.Context, own bool) (*session, error) {
 	if err := a.loadHistoryKeys(); err != nil {
 		return nil, err
 	}
+	if err := a.loadRoots(); err != nil {
+		return nil, err
+	}
 	h, err := a.openHome()
 	if err != nil {
 		return nil, err

@@ -99,7 +99,7 @@ func startWorkers(ctx context.Context, s *session, role string, only []string) (
 	w.activities = &activities.Activities{
 		Wallets: w.wallets, Sandbox: w.sandbox, Checkers: w.checkers,
 		Bucket: s.bucket, Answers: store, Catalog: catalog.Open(s.bucket), TempDir: temp, Log: w.log,
-		Lookup: s.app.lookup, Keys: s.app.keyring(s.remote), MayAsk: s.app.policy.Endpoint, MayRun: s.app.mayRun, Remote: s.app.listRemote, Serve: w.serve, Stopping: w.stopping, Drain: drainLimit,
+		Lookup: s.app.lookup, Keys: s.app.keyring(s.remote), Roots: s.app.roots, MayAsk: s.app.policy.Endpoint, MayRun: s.app.mayRun, Remote: s.app.listRemote, Serve: w.serve, Stopping: w.stopping, Drain: drainLimit,
 		Trainers: s.trainers(), Leases: activities.TemporalAuthority{Client: s.temporal},
 	}
 	if role == roleSandbox {
@@ -234,7 +234,9 @@ func (w *workers) memo(e *workflowpb.WorkflowExecutionInfo, field string, v any)
 	}
 	err := w.session.app.payloads().FromPayload(payload, v)
 	if errors.Is(err, codec.ErrNoKey) {
-		w.noKey.Do(func() { w.session.app.warn("warning: %s: %v, or stop this worker", e.GetExecution().GetWorkflowId(), err) })
+		w.noKey.Do(func() {
+			w.session.app.warn("warning: %s: %v, or stop this worker", e.GetExecution().GetWorkflowId(), err)
+		})
 	}
 	return err == nil
 }
