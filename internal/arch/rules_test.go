@@ -115,6 +115,11 @@ var doors = []door{
 		reason:  "the rest of the program knows objstore.Bucket, of which S3 is one implementation, and secrets.Keyring, which is given a function that fetches a secret; the embedded gateway's backend is declared in AWS's types",
 	},
 	{
+		library: []string{"k8s.io", "sigs.k8s.io"},
+		through: []string{"training/launch/kube"},
+		reason:  "its modules move together, in the versions that the Temporal server links already; one package speaks to clusters",
+	},
+	{
 		library: []string{"github.com/parquet-go/parquet-go"},
 		through: []string{"datasets/parquetio", "internal/answers", "internal/pagezstd"},
 		reason:  "one place declares schemas, bounds row groups and survives damaged files",
