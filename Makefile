@@ -73,6 +73,10 @@ trainers: ## give what we export to TRL, LLaMA-Factory, Axolotl, verl and ms-swi
 launchers: ## run launches on Ray from PyPI and on a Slurm of one node from Debian's packages (root; four minutes)
 	.ci/launchers
 
+.PHONY: kube
+kube: ## run the Kubernetes launchers against a real API server, built from Go modules (twelve seconds; 90 the first time)
+	.ci/kube
+
 .PHONY: storm
 storm: ## ten thousand streams at once in less than a GiB (Linux; needs 11,000 open files)
 	CGO_ENABLED=0 go test -tags storm -count=1 -timeout 15m -v -run TenThousand ./teachers

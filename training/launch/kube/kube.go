@@ -21,6 +21,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -132,7 +133,15 @@ func (l *Launcher) create(ctx context.Context, c *cluster, launchID string, spec
 	if err != nil {
 		return nil, err
 	}
-	object, refused := c.objects.Resource(l.kind.resource).Namespace(l.config.Namespace).Create(ctx, manifest, metav1.CreateOptions{FieldManager: owner})
+	// A field that the cluster does not know is an error, not dropped in silence.
+	options := metav1.CreateOptions{FieldManager: owner, FieldValidation: metav1.FieldValidationStrict}
+	objects := c.objects.Resource(l.kind.resource).Namespace(l.config.Namespace)
+	object, refused := objects.Create(ctx, manifest, options)
+	if refused != nil && strings.Contains(refused.Error(), `unknown field "spec.activeDeadlineSeconds"`) {
+		// Early releases of Trainer have none. Whoever follows the launch ends it.
+		unstructured.RemoveNestedField(manifest.Object, "spec", "activeDeadlineSeconds")
+		object, refused = objects.Create(ctx, manifest, options)
+	}
 	if refused == nil {
 		return object, nil
 	}
