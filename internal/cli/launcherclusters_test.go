@@ -38,7 +38,7 @@ func TestLaunchersOfTheManual(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"ray", "hpc", "login"} {
+	for _, name := range []string{"ray", "hpc", "login", "k8s", "kubeflow", "kuberay", "queued"} {
 		if !found[name] {
 			t.Errorf("the manual has no launcher %s", name)
 		}

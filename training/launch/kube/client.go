@@ -104,11 +104,14 @@ func (c *Config) checkTransport(config *rest.Config) error {
 }
 
 func connect(config *rest.Config) (*cluster, error) {
-	objects, err := dynamic.NewForConfig(config)
+	made, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, err
 	}
-	httpClient, err := rest.HTTPClientFor(config)
+	httpClient := *made
+	// The transport would give our token to wherever a redirect points.
+	httpClient.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	objects, err := dynamic.NewForConfigAndClient(config, &httpClient)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +120,7 @@ func connect(config *rest.Config) (*cluster, error) {
 		return nil, err
 	}
 	return &cluster{objects: objects, podLog: func(ctx context.Context, namespace, pod, container string, lines int64) (io.ReadCloser, error) {
-		return openLog(ctx, httpClient, base, namespace, pod, container, lines)
+		return openLog(ctx, &httpClient, base, namespace, pod, container, lines)
 	}}, nil
 }
 

@@ -230,7 +230,6 @@ func (l *Launcher) find(ctx context.Context, ref launch.Ref) (*cluster, *unstruc
 
 // Cancel implements [launch.Launcher]. The object is suspended, which ends its
 // pods, and marked, so that nobody takes it for one that waits; the Secret goes.
-// A RayJob on a cluster that outlives it can't be suspended and is deleted.
 func (l *Launcher) Cancel(ctx context.Context, ref launch.Ref) error {
 	if err := l.cancel(ctx, ref); err != nil {
 		return fmt.Errorf("cancel launch %.80s: %w", ref.LaunchID, err)
@@ -250,14 +249,6 @@ func (l *Launcher) cancel(ctx context.Context, ref launch.Ref) error {
 		return nil
 	}
 	objects := c.objects.Resource(l.kind.resource).Namespace(l.config.Namespace)
-	if !l.kind.suspends(object) {
-		uid, foreground := object.GetUID(), metav1.DeletePropagationForeground
-		err := objects.Delete(ctx, object.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &foreground})
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return explain(err, "delete", l.kind, l.config.Namespace, nil)
-	}
 	if !isCancelled(object) {
 		patch, err := json.Marshal(map[string]any{
 			"metadata": map[string]any{"uid": object.GetUID(), "annotations": map[string]any{cancelledAnnotation: "true"}},

@@ -31,8 +31,6 @@ type kind struct {
 	put func(object map[string]any, g *given) error
 	// state maps what the object says.
 	state func(*unstructured.Unstructured) launch.State
-	// suspends tells whether it can be suspended.
-	suspends func(*unstructured.Unstructured) bool
 }
 
 var (
@@ -41,26 +39,20 @@ var (
 	podLogKind     = kind{resource: schema.GroupVersionResource{Version: "v1", Resource: "pods/log"}, kind: "Pod", install: secretKind.install}
 	secretResource = secretKind.resource
 
-	always = func(*unstructured.Unstructured) bool { return true }
-
 	jobKind = kind{
 		resource: schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}, kind: "Job",
 		install: "is it a Kubernetes API server?", podLabel: "batch.kubernetes.io/job-name",
-		base: baseJob, put: putJob, state: conditionState, suspends: always,
+		base: baseJob, put: putJob, state: conditionState,
 	}
 	trainJobKind = kind{
 		resource: schema.GroupVersionResource{Group: "trainer.kubeflow.org", Version: "v1alpha1", Resource: "trainjobs"}, kind: "TrainJob",
 		install: "install Kubeflow Trainer v2", podLabel: "jobset.sigs.k8s.io/jobset-name",
-		base: baseTrainJob, put: putTrainJob, state: conditionState, suspends: always,
+		base: baseTrainJob, put: putTrainJob, state: conditionState,
 	}
 	rayJobKind = kind{
 		resource: schema.GroupVersionResource{Group: "ray.io", Version: "v1", Resource: "rayjobs"}, kind: "RayJob",
 		install: "install KubeRay", podLabel: "batch.kubernetes.io/job-name",
 		base: baseRayJob, put: putRayJob, state: rayState,
-		suspends: func(o *unstructured.Unstructured) bool {
-			_, selects, err := unstructured.NestedMap(o.Object, "spec", "clusterSelector")
-			return !selects && err == nil
-		},
 	}
 )
 
