@@ -88,7 +88,7 @@ func reasonOf(c map[string]any) string {
 	reason, message := rest.Excerpt(field(c, "reason")), rest.Excerpt(field(c, "message"))
 	switch {
 	case reason == "" && message == "":
-		return "no reason given"
+		return "without a reason"
 	case reason == "":
 		return message
 	case message == "":
