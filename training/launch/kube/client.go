@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -93,11 +92,7 @@ func (c *Config) checkTransport(config *rest.Config) error {
 	if err != nil {
 		return errors.New("kubeconfig: its server is no URL")
 	}
-	loopback := u.Hostname() == "localhost"
-	if ip := net.ParseIP(u.Hostname()); ip != nil {
-		loopback = ip.IsLoopback()
-	}
-	if (u.Scheme != "https" || config.Insecure) && !loopback && !c.Plaintext {
+	if (u.Scheme != "https" || config.Insecure) && !launchrest.Loopback(u.Hostname()) && !c.Plaintext {
 		return fmt.Errorf("kubeconfig: %s is not reached over https with a certificate that is checked: give one, or plaintext: true where the network between is trusted", u.Host)
 	}
 	return nil

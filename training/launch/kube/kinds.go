@@ -216,13 +216,9 @@ func putRayJob(object map[string]any, g *given) error {
 	if err := putRayGroup(head, g); err != nil {
 		return fmt.Errorf("spec.rayClusterSpec.headGroupSpec.%w", err)
 	}
-	var workers []any
-	switch v := cluster["workerGroupSpecs"].(type) {
-	case nil:
-	case []any:
-		workers = v
-	default:
-		return fmt.Errorf("spec.rayClusterSpec.workerGroupSpecs: want a list, not %T", v)
+	workers, err := list(cluster, "workerGroupSpecs")
+	if err != nil {
+		return fmt.Errorf("spec.rayClusterSpec.%w", err)
 	}
 	for i, group := range workers {
 		group, ok := group.(map[string]any)
@@ -271,13 +267,9 @@ func putRayGroup(group map[string]any, g *given) error {
 
 // appendTo adds a named object to a list, which must not have the name.
 func appendTo(in map[string]any, key string, what map[string]any) error {
-	var own []any
-	switch v := in[key].(type) {
-	case nil:
-	case []any:
-		own = v
-	default:
-		return fmt.Errorf("%s: want a list, not %T", key, v)
+	own, err := list(in, key)
+	if err != nil {
+		return err
 	}
 	for _, o := range own {
 		o, ok := o.(map[string]any)

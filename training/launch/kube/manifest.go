@@ -158,6 +158,18 @@ func child(in map[string]any, key string) (map[string]any, error) {
 	}
 }
 
+// list returns the list at key, nil where it is missing.
+func list(in map[string]any, key string) ([]any, error) {
+	switch v := in[key].(type) {
+	case nil:
+		return nil, nil
+	case []any:
+		return v, nil
+	default:
+		return nil, fmt.Errorf("%s: want a list, not %T", key, v)
+	}
+}
+
 // manifest is the object of a launch.
 func (l *Launcher) manifest(launchID string, spec *launch.Spec) (*unstructured.Unstructured, error) {
 	var object map[string]any
@@ -261,13 +273,9 @@ func (l *Launcher) secret(object *unstructured.Unstructured, launchID string, sp
 
 // addEnv adds a launch's variables to a container, which must not have them.
 func addEnv(container map[string]any, env []any) error {
-	var own []any
-	switch v := container["env"].(type) {
-	case nil:
-	case []any:
-		own = v
-	default:
-		return fmt.Errorf("env: want a list, not %T", v)
+	own, err := list(container, "env")
+	if err != nil {
+		return err
 	}
 	ours := map[string]bool{}
 	for _, e := range env {

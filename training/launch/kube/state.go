@@ -253,7 +253,7 @@ func (l *Launcher) logs(ctx context.Context, name string, tail int) (string, err
 	if err != nil {
 		return "", fmt.Errorf("read the log of pod %s: %w", rest.Excerpt(pod.GetName()), err)
 	}
-	return lastLines(text, tail), nil
+	return rest.LastLines(text, tail), nil
 }
 
 // containerOf names the container of a pod that trains.
@@ -297,17 +297,4 @@ func lastBytes(r io.Reader, n int) ([]byte, error) {
 			return nil, err
 		}
 	}
-}
-
-// lastLines cuts a text to its last bytes, at most tail, from the start of a
-// line where there is one. One byte more tells whether a line starts.
-func lastLines(text []byte, tail int) string {
-	if over := len(text) - tail; over > 0 {
-		before := text[over-1]
-		text = text[over:]
-		if _, rest, found := strings.Cut(string(text), "\n"); before != '\n' && found && rest != "" {
-			text = []byte(rest)
-		}
-	}
-	return rest.WithoutQueries(training.Printable(strings.ToValidUTF8(string(text), "")))
 }

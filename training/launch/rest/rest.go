@@ -82,7 +82,7 @@ func New(c Config) (*Client, error) {
 		return nil, errors.New("url: want http://host:port or https://host:port") // it may hold a password
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return nil, fmt.Errorf("url: %s://%s has more than host, port and path; credentials are named in token and headers", u.Scheme, u.Host)
-	case u.Scheme == "http" && !c.Plaintext && !loopback(u.Hostname()):
+	case u.Scheme == "http" && !c.Plaintext && !Loopback(u.Hostname()):
 		return nil, fmt.Errorf("url: %s://%s would carry secrets in the clear; use https, or set plaintext where the network between is trusted", u.Scheme, u.Host)
 	}
 	if c.Timeout < 0 {
@@ -118,7 +118,8 @@ func New(c Config) (*Client, error) {
 	return out, nil
 }
 
-func loopback(host string) bool {
+// Loopback tells whether a host, as a URL names it, is this machine.
+func Loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
@@ -311,6 +312,22 @@ var query = regexp.MustCompile(`(https?://[^\s"'<>?]*)\?[^\s"'<>]+`)
 // WithoutQueries takes the queries out of the URLs of a text, for a presigned
 // URL is one by its query.
 func WithoutQueries(text string) string { return query.ReplaceAllString(text, "$1?*") }
+
+// LastLines cuts a text to its last bytes, at most tail, from the start of a
+// line where there is one. One byte more tells whether a line starts.
+func LastLines(text []byte, tail int) string {
+	if tail <= 0 {
+		return ""
+	}
+	if over := len(text) - tail; over > 0 {
+		before := text[over-1]
+		text = text[over:]
+		if _, rest, found := strings.Cut(string(text), "\n"); before != '\n' && found && rest != "" {
+			text = []byte(rest)
+		}
+	}
+	return WithoutQueries(training.Printable(strings.ToValidUTF8(string(text), "")))
+}
 
 // Excerpt keeps the beginning and the end of a text on one line: where a server
 // answers with a stack trace, what went wrong stands at its end. URLs lose

@@ -336,5 +336,5 @@ func (l *CLI) Logs(ctx context.Context, ref launch.Ref, tail int) (string, error
 	if err != nil {
 		return "", fmt.Errorf("logs of launch %s: %w", ref.LaunchID, failure("tail", stderr, err))
 	}
-	return lastLines([]byte(stdout), tail), nil
+	return rest.LastLines([]byte(stdout), tail), nil
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/stillhouse-data/stillhouse/training"
 	"github.com/stillhouse-data/stillhouse/training/launch/rest"
 )
 
@@ -47,21 +46,5 @@ func localLog(j *Job, launchID string, tail int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return lastLines(text, tail), nil
-}
-
-// lastLines cuts a text to its last bytes, at most tail, from the start of a
-// line where there is one. One byte more tells whether a line starts.
-func lastLines(text []byte, tail int) string {
-	if tail <= 0 {
-		return ""
-	}
-	if over := len(text) - tail; over > 0 {
-		before := text[over-1]
-		text = text[over:]
-		if _, rest, found := strings.Cut(string(text), "\n"); before != '\n' && found && rest != "" {
-			text = []byte(rest)
-		}
-	}
-	return rest.WithoutQueries(training.Printable(strings.ToValidUTF8(string(text), "")))
+	return rest.LastLines(text, tail), nil
 }
