@@ -74,7 +74,7 @@ type app struct {
 	launchersFile            string
 	launchers                map[string]launch.Launcher // beside command
 	lineage                  *lineage.Teller
-	history                  *codec.Keys // that encrypt histories; nil before they are read
+	history                  codec.Keys // that encrypt histories; none before they are read
 
 	// interrupted is closed at the first Ctrl-C.
 	interrupted chan struct{}

@@ -48,12 +48,9 @@ func (f *flightFlags) check() error {
 	if f.address == "" || f.address == flightOff {
 		return nil
 	}
-	host, port, err := net.SplitHostPort(f.address)
+	host, err := listenHost("--flight", f.address, "want HOST:PORT, such as 127.0.0.1:8815, or off")
 	if err != nil {
-		return usage("--flight %s: want HOST:PORT, such as 127.0.0.1:8815, or off", f.address)
-	}
-	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
-		return usage("--flight %s: %s is no port", f.address, port)
+		return err
 	}
 	if !loopback(host) && f.cert == "" {
 		return usage("--flight %s is not loopback: the token and the rows would go out in the clear; name a certificate with --flight-cert and --flight-key", f.address)

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"os"
 
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
@@ -27,16 +26,9 @@ func (a *app) loadHistoryKeys() error {
 			return usage("%s and %s are both set; leave one out", historyKeyEnv, historyKeyFile)
 		}
 		from = historyKeyFile
-		info, err := os.Stat(file)
-		switch {
-		case err != nil:
-			return usage("%s: %v", from, err)
-		case !info.Mode().IsRegular() || info.Size() > mostKeyText:
-			return usage("%s: %s is no file of keys", from, file)
-		}
-		read, err := os.ReadFile(file)
+		read, err := readSmall(from, file, mostKeyText, "keys")
 		if err != nil {
-			return usage("%s: %v", from, err)
+			return err
 		}
 		text = string(read)
 	}
@@ -48,15 +40,12 @@ func (a *app) loadHistoryKeys() error {
 		// Somebody wants histories encrypted, and they would not be.
 		return usage("%s holds no key; make one with: openssl rand -base64 32", from)
 	}
-	a.history = keys
+	a.history = *keys
 	return nil
 }
 
 // payloads reads what is in histories, memos and heartbeats.
 func (a *app) payloads() converter.DataConverter {
-	if a.history == nil {
-		return converter.GetDefaultDataConverter()
-	}
 	return a.history.Converter()
 }
 
@@ -67,13 +56,13 @@ func (a *app) encrypt(o *client.Options) {
 	o.FailureConverter = temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{
 		DataConverter: o.DataConverter,
 		// Messages of failures name teachers, files and addresses.
-		EncodeCommonAttributes: a.history != nil && a.history.Seals(),
+		EncodeCommonAttributes: a.history.Seals(),
 	})
 }
 
 // historyKey says which key encrypts, for what people read.
 func (a *app) historyKey() string {
-	if a.history == nil || !a.history.Seals() {
+	if !a.history.Seals() {
 		return ""
 	}
 	return fmt.Sprintf("\nhistories are encrypted with key %s", a.history.ID())

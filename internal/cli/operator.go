@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -51,12 +50,9 @@ func (f *operatorFlags) check() error {
 		}
 		return nil
 	}
-	host, port, err := net.SplitHostPort(f.address)
+	host, err := listenHost("--listen", f.address, "want HOST:PORT, such as 127.0.0.1:8080")
 	if err != nil {
-		return usage("--listen %s: want HOST:PORT, such as 127.0.0.1:8080", f.address)
-	}
-	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
-		return usage("--listen %s: %s is no port", f.address, port)
+		return err
 	}
 	if !f.public && !loopback(host) {
 		return usage("--listen %s is not loopback; add --listen-public if others may ask whether this process is ready", f.address)

@@ -1,9 +1,6 @@
 package cli
 
-import (
-	"crypto/x509"
-	"os"
-)
+import "crypto/x509"
 
 // mostCA bounds a file of authorities, in bytes: the bundles of whole systems
 // have a quarter of a megabyte.
@@ -15,16 +12,9 @@ func (a *app) loadRoots() error {
 	if a.caFile == "" {
 		return nil
 	}
-	info, err := os.Stat(a.caFile)
-	switch {
-	case err != nil:
-		return usage("--ca: %v", err)
-	case !info.Mode().IsRegular() || info.Size() > mostCA:
-		return usage("--ca: %s is no file of certificates", a.caFile)
-	}
-	text, err := os.ReadFile(a.caFile)
+	text, err := readSmall("--ca", a.caFile, mostCA, "certificates")
 	if err != nil {
-		return usage("--ca: %v", err)
+		return err
 	}
 	roots, err := x509.SystemCertPool()
 	if err != nil {

@@ -5,7 +5,10 @@ import (
 	"context"
 	"crypto/rand"
 	"io"
+	"net"
 	"net/url"
+	"os"
+	"strconv"
 	"strings"
 
 	commonpb "go.temporal.io/api/common/v1"
@@ -45,6 +48,36 @@ func hostOf(base string) string {
 		return ""
 	}
 	return u.Hostname()
+}
+
+// listenHost checks the address to listen at that a flag gives, and returns its
+// host. want is said where it is none.
+func listenHost(flag, address, want string) (string, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", usage("%s %s: %s", flag, address, want)
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		return "", usage("%s %s: %s is no port", flag, address, port)
+	}
+	return host, nil
+}
+
+// readSmall reads a file that a flag or a variable names: a plain one of at most
+// that many bytes, which is called what where it is none.
+func readSmall(from, file string, most int64, what string) ([]byte, error) {
+	info, err := os.Stat(file)
+	switch {
+	case err != nil:
+		return nil, usage("%s: %v", from, err)
+	case !info.Mode().IsRegular() || info.Size() > most:
+		return nil, usage("%s: %s is no file of %s", from, file, what)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, usage("%s: %v", from, err)
+	}
+	return text, nil
 }
 
 // readLine reads a person's answer; it gives up when ctx ends.
